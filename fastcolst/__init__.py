@@ -1,0 +1,32 @@
+"""Contextual dueling bandits under linear stochastic transitivity: which two options to compare next."""
+
+from fastcolst._compile import register
+from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
+from fastcolst.datasets import Log, ReplayResult, read_log, replay
+from fastcolst.estimation import SGD
+from fastcolst.policies import CoLSTIM, Duel, UniformPairs
+from fastcolst.problems import Scenario
+from fastcolst.results import FileFormatError, Result, load_result
+from fastcolst.simulation import simulate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "BradleyTerry",
+    "CoLSTIM",
+    "Duel",
+    "ExponentialNoise",
+    "FileFormatError",
+    "Log",
+    "ReplayResult",
+    "Result",
+    "Scenario",
+    "Thurstone",
+    "UniformPairs",
+    "load_result",
+    "read_log",
+    "register",
+    "replay",
+    "simulate",
+]

@@ -1,0 +1,381 @@
+"""How fastcolst compiles: the only module that talks to Numba's decorators and its cache.
+
+Three decorators serve the whole package:
+
+``helper``
+    a function called by kernels; compiled into its callers, never cached by itself.
+``kernel``
+    a function called from Python; its machine code is cached on disk.
+``generic``
+    a function ``f(self, ...)`` that means ``self.f(...)``, in Python and in kernels alike. Models, estimators and
+    rules are registered NamedTuples with ordinary methods, and kernels reach those methods through generic
+    functions, so that one kernel source serves every combination.
+
+The cache differs from Numba's own in what makes an entry valid. Numba stamps a kernel with the one file that defines it, so that
+machine code survives a change of a helper in another file. Here the key holds a digest of every source of the
+package, the flags and the boundscheck setting. Entries are single checksummed files named by their key, so that processes which compile
+at the same time cannot mix theirs up, and code that involves a class from outside the package is never written: it would go stale
+with the user's file, and would stop processes that cannot import that file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numba
+from numba import types
+from numba.experimental import structref
+from numba.extending import overload
+
+__all__ = ["cache_info", "generic", "helper", "kernel", "make_agent", "register", "registered"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+# Every flag is explicit: one left out would be inherited from whichever caller is compiled first. No "nnan" and no "ninf": kernels
+# look for them. No "reassoc": it lets two specialisations of one formula round differently, and the loops run over arms, where it gains nothing.
+FLAGS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "nsz"},
+    "boundscheck": False,  # NUMBA_BOUNDSCHECK=1 overrides
+    "parallel": False,
+}
+
+KERNELS: list[Any] = []
+"""Every dispatcher made by :func:`kernel`, in order of definition."""
+
+_PACKAGE = __name__.partition(".")[0]
+_REGISTERED: set[type] = set()
+
+
+def _digest_of_sources() -> str:
+    """Digest of what decides the machine code besides a kernel's signature."""
+    # sets print in an order that changes from process to process
+    flags = {name: sorted(value) if isinstance(value, set) else value for name, value in FLAGS.items()}
+    digest = hashlib.sha256(repr((sorted(flags.items()), numba.__version__)).encode())
+    package = Path(__file__).parent
+    for source in sorted(package.rglob("*.py")):
+        digest.update(source.relative_to(package).as_posix().encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+SOURCES = _digest_of_sources()
+
+
+# --- registered classes and generic functions -------------------------------------------------------------------
+
+
+def register(cls: C) -> C:
+    """Make the methods of a NamedTuple callable from kernels. Use it as a class decorator.
+
+    Fields annotated ``float`` are converted when an instance is built, so that ``Cauchy(1)`` and ``Cauchy(1.0)``
+    share their machine code. A method ``checked(self)``, where there is one, is called then: it raises ``ValueError``
+    for a bad field and returns the instance to use.
+
+    Parameters
+    ----------
+    cls : type
+        A class that derives from ``typing.NamedTuple`` directly, has at least one field, and whose fields are numbers, arrays
+        or registered instances. Methods must be written in the subset of Python that Numba compiles; class
+        attributes are invisible to them (use fields or module globals).
+
+    Raises
+    ------
+    TypeError
+        When ``cls`` is not a NamedTuple or has no field.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> import fastcolst as fc
+    >>> @fc.register
+    ... class Box(NamedTuple):
+    ...     side: float = 1.0
+    ...     def fill(self, rng, out):
+    ...         for i in range(out.shape[0]):
+    ...             for k in range(out.shape[1]):
+    ...                 out[i, k] = self.side * rng.random()
+    >>> Box(2).side
+    2.0
+    """
+    if not (isinstance(cls, type) and cls.__bases__ == (tuple,) and hasattr(cls, "_fields")):
+        raise TypeError(f"register needs a class that derives from typing.NamedTuple, got {cls!r}")
+    if cls in _REGISTERED:
+        return cls
+    fields: tuple[str, ...] = cls._fields
+    if not fields:
+        raise TypeError(f"{cls.__name__} has no field; a registered NamedTuple needs at least one")
+    floats = [name for name in fields if _is_float(cls.__annotations__.get(name))]
+    plain_new = cls.__new__
+
+    def new(klass: type, *args: Any, **kwargs: Any) -> Any:
+        self = plain_new(klass, *args, **kwargs)
+        for name in floats:
+            value = getattr(self, name)
+            if type(value) is not float:
+                self = self._replace(**{name: _as_float(klass, name, value)})
+        return self.checked() if hasattr(klass, "checked") else self
+
+    new.__signature__ = inspect.signature(plain_new)  # type: ignore[attr-defined]
+    cls.__new__ = new  # type: ignore[method-assign]
+    _REGISTERED.add(cls)
+    return cls
+
+
+def registered(value: Any, argument: str) -> Any:
+    """A user's NamedTuple as an instance of a registered class, its fields converted and checked.
+
+    Raises
+    ------
+    ValueError
+        When its class cannot be registered; the message opens with the name of the argument.
+    """
+    try:
+        cls = register(type(value))
+    except TypeError as error:
+        raise ValueError(f"{argument}: {error}") from None
+    return cls(*value)
+
+
+def _is_float(annotation: object) -> bool:
+    return getattr(annotation, "__forward_arg__", annotation) in (float, "float")
+
+
+def _as_float(cls: type, name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"{cls.__name__}: {name} is {value!r}; a number is wanted") from None
+
+
+def generic(function: F) -> F:
+    """Let ``function(self, ...)`` call the method of that name, in Python and in kernels.
+
+    The body of ``function`` is what a registered class without such a method gets. Numba dispatches overloads on a fixed number
+    of arguments (one overload taking ``*args`` does not lower), hence the table by arity.
+    """
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(self: Any, *arguments: Any) -> Any:
+        return getattr(type(self), name, function)(self, *arguments)
+
+    def method(self: Any) -> Callable[..., Any] | None:
+        cls = getattr(self, "instance_class", None)
+        return getattr(cls, name, function) if cls in _REGISTERED else None
+
+    by_arity: dict[int, Callable[..., Any]] = {
+        1: lambda self: method(self),
+        2: lambda self, a: method(self),
+        3: lambda self, a, b: method(self),
+        4: lambda self, a, b, c: method(self),
+        5: lambda self, a, b, c, d: method(self),
+        6: lambda self, a, b, c, d, e: method(self),
+    }
+    overload(call, jit_options=dict(FLAGS), strict=False)(by_arity[len(inspect.signature(function).parameters)])
+    return call  # type: ignore[return-value]
+
+
+# --- decorators --------------------------------------------------------------------------------------------------
+
+
+def helper(function: F) -> F:
+    """Compile a function that kernels call."""
+    compiled: F = numba.njit(**FLAGS)(function)
+    return compiled
+
+
+def kernel(function: F) -> F:
+    """Compile a function that Python calls, and keep its machine code on disk."""
+    compiled = numba.njit(**FLAGS)(function)
+    if not numba.config.DISABLE_JIT:
+        _attach_cache(compiled)
+    KERNELS.append(compiled)
+    return compiled  # type: ignore[no-any-return]
+
+
+# --- the cache on disk -------------------------------------------------------------------------------------------
+
+
+class _Entries:
+    """The cache files of one kernel: ``<base>.<digest of sources>.<digest of key>.nbc``, each a checksum and a pickle."""
+
+    def __init__(self, folder: str, base: str) -> None:
+        self.folder = Path(folder)
+        self.base = base
+        # Numba's base name holds the line on which the kernel begins, which differs from version to version
+        self.base_on_any_line = re.sub(r"-\d+(?=\.py)", "-*", base)
+
+    def path(self, key: str) -> Path:
+        return self.folder / f"{self.base}.{SOURCES}.{hashlib.sha256(key.encode()).hexdigest()[:16]}.nbc"
+
+    def load(self, key: str) -> Any:
+        """What was saved under the key, or None. A damaged file counts as absent."""
+        try:
+            content = self.path(key).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(content[32:]).digest() != content[:32]:
+            return None
+        saved_key, data = pickle.loads(content[32:])
+        return data if saved_key == key else None
+
+    def save(self, key: str, data: Any) -> None:
+        for path in self.folder.glob(f"{self.base_on_any_line}.*.nbc"):
+            if f".{SOURCES}." not in path.name:
+                path.unlink(missing_ok=True)  # of an older version of the package
+        content = pickle.dumps((key, data), protocol=-1)
+        temporary = self.path(key).with_suffix(f".{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        try:
+            temporary.write_bytes(hashlib.sha256(content).digest() + content)
+            os.replace(temporary, self.path(key))
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def flush(self) -> None:
+        for path in self.folder.glob(f"{self.base}.*.nbc"):
+            path.unlink(missing_ok=True)
+
+
+def _classes_in(type_: types.Type) -> Iterator[type]:
+    """The NamedTuple classes that a signature's type holds, at any depth."""
+    cls = getattr(type_, "instance_class", None)
+    if cls is not None:
+        yield cls
+    for inner in (*getattr(type_, "types", ()), *getattr(type_, "field_dict", {}).values()):
+        yield from _classes_in(inner)
+
+
+def _is_ours(signature: Any) -> bool:
+    """True when machine code for this signature depends on no class from outside the package."""
+    arguments = signature.args if hasattr(signature, "args") else signature
+    return all(
+        cls.__module__.partition(".")[0] == _PACKAGE for argument in arguments for cls in _classes_in(argument)
+    )
+
+
+_warned = False
+
+
+def _warn_uncached(reason: object) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"fastcolst cannot keep its compiled kernels ({reason}): every process compiles them again. "
+            "Set NUMBA_CACHE_DIR to a writable folder.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+try:
+    from numba.core.caching import FunctionCache
+
+    class _PackageCache(FunctionCache):  # type: ignore[misc]
+        """Numba's cache driver with our key and our files."""
+
+        def __init__(self, py_func: Callable[..., Any]) -> None:
+            super().__init__(py_func)
+            self._cache_file = _Entries(self._cache_path, self._impl.filename_base)
+
+        def _index_key(self, sig: Any, codegen: Any) -> str:
+            return repr((str(sig), codegen.magic_tuple(), numba.config.BOUNDSCHECK, SOURCES))
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            return super().load_overload(sig, target_context) if _is_ours(sig) else None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            if not _is_ours(sig):
+                return
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:
+                _warn_uncached(error)
+
+except ImportError:  # Numba moved its internals
+    _PackageCache = None  # type: ignore[assignment, misc]
+
+
+def _attach_cache(dispatcher: Any) -> None:
+    """Attach our cache, Numba's own where its internals have moved, none where it cannot be kept."""
+    if not Path(__file__).is_file():  # in a zip archive: the digest of sources sees none of them
+        _warn_uncached("its sources are not files in a folder")
+        return
+    try:
+        if _PackageCache is not None and hasattr(dispatcher, "_cache"):
+            dispatcher._cache = _PackageCache(dispatcher.py_func)
+        else:
+            dispatcher.enable_caching()
+    except RuntimeError as error:  # Numba found no folder to write to
+        _warn_uncached(str(error).partition(":")[0])
+
+
+# --- an argument that costs nothing to pass ------------------------------------------------------------------------
+
+
+class AgentType(types.StructRef):
+    """The type of an :class:`Agent`, which holds the types of its rule and its state."""
+
+    def preprocess_fields(self, fields: Any) -> Any:
+        return tuple((name, types.unliteral(type_)) for name, type_ in fields)
+
+
+class Agent(structref.StructRefProxy):
+    """A rule and a state under one handle, for kernels.
+
+    Numba works out the type of a NamedTuple at every call, a microsecond for each one that is nested in it: seven for a rule and a state. A
+    handle knows its type. The arrays of the state are shared, not copied.
+    """
+
+    __slots__ = ()
+
+
+structref.register(AgentType)
+structref.define_proxy(Agent, AgentType, ["rule", "state"])
+
+
+@kernel
+def _agent(rule: Any, state: Any) -> Any:
+    return Agent(rule, state)
+
+
+class _PlainAgent(NamedTuple):
+    """The same without the JIT."""
+
+    rule: Any
+    state: Any
+
+
+def make_agent(rule: Any, state: Any) -> Any:
+    """The handle by which kernels know a rule and a state."""
+    return _PlainAgent(rule, state) if numba.config.DISABLE_JIT else _agent(rule, state)
+
+
+def cache_info() -> dict[str, Any]:
+    """Where compiled kernels are kept, how many there are and how large they are.
+
+    Returns
+    -------
+    dict
+        ``path`` (str, or None when kernels are not cached), ``entries`` (int) and ``bytes`` (int), of this version's files.
+    """
+    folders = {Path(k._cache.cache_path) for k in KERNELS if getattr(getattr(k, "_cache", None), "cache_path", None)}
+    files = [file for folder in folders for file in folder.glob(f"*.{SOURCES}.*.nbc")]
+    return {
+        "path": os.path.commonpath(folders) if folders else None,
+        "entries": len(files),
+        "bytes": sum(file.stat().st_size for file in files),
+    }

@@ -1,0 +1,216 @@
+"""Linear algebra on the factor of an inverse Gram matrix.
+
+The Gram matrix M = sum z z' of the contrasts enters every choice through M^-1. It is kept as a lower triangular S with
+S'S = M^-1, and arms are whitened, a = S x. A width sqrt(x' M^-1 x) is then the length |a|, the distance of two arms in M^-1 is |a_i - a_j|
+(exactly zero for equal arms), and no rounding error can make M^-1 indefinite.
+
+Inside kernels contexts lie by coordinate, (n_features, n_arms), so that the innermost loop runs over arms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastcolst._compile import helper
+
+__all__ = ["factorise", "rank_one_inverse", "squared_widths", "utilities", "whiten", "whiten_contrast"]
+
+PIVOT_TOLERANCE = 1e-12
+
+
+@helper
+def whiten(factor: Any, contexts: Any, out: Any) -> None:
+    """Whiten all arms, out = S X.
+
+    Parameters
+    ----------
+    factor : (d, d) float64, C-contiguous, lower triangular
+        S.
+    contexts : (d, n) float64
+        Arms as columns.
+    out : (d, n) float64
+        Whitened arms; overwritten.
+
+    Notes
+    -----
+    n d^2 / 2 multiply-adds. Four rows of X are read for each store: at n = 50, d = 10 that is 0.5 us against 0.9 us for one row
+    at a time, and no BLAS call is faster at these sizes.
+    """
+    d, n = contexts.shape
+    for k in range(d):
+        s = factor[k, k]
+        for j in range(n):
+            out[k, j] = s * contexts[k, j]
+        first = 0
+        while first + 4 <= k:
+            s0, s1, s2, s3 = factor[k, first], factor[k, first + 1], factor[k, first + 2], factor[k, first + 3]
+            for j in range(n):
+                out[k, j] += (s0 * contexts[first, j] + s1 * contexts[first + 1, j]) + (
+                    s2 * contexts[first + 2, j] + s3 * contexts[first + 3, j]
+                )
+            first += 4
+        for row in range(first, k):
+            s = factor[k, row]
+            for j in range(n):
+                out[k, j] += s * contexts[row, j]
+
+
+@helper
+def utilities(theta: Any, contexts: Any, out: Any) -> None:
+    """Utilities of all arms, out = X' theta. O(n d).
+
+    Parameters
+    ----------
+    theta : (d,) float64
+    contexts : (d, n) float64
+        Arms as columns.
+    out : (n,) float64
+        Overwritten.
+    """
+    d, n = contexts.shape
+    value = theta[0]
+    for j in range(n):
+        out[j] = value * contexts[0, j]
+    for k in range(1, d):
+        value = theta[k]
+        for j in range(n):
+            out[j] += value * contexts[k, j]
+
+
+@helper
+def squared_widths(whitened: Any, out: Any) -> None:
+    """Squared lengths of the whitened arms, out = |a|^2 = x' M^-1 x. O(n d).
+
+    Parameters
+    ----------
+    whitened : (d, n) float64
+    out : (n,) float64
+        Overwritten.
+    """
+    d, n = whitened.shape
+    for j in range(n):
+        out[j] = whitened[0, j] * whitened[0, j]
+    for k in range(1, d):
+        for j in range(n):
+            out[j] += whitened[k, j] * whitened[k, j]
+
+
+@helper
+def whiten_contrast(factor: Any, contrast: Any, out: Any) -> float:
+    """Whiten one vector, out = S z, and return |out|^2 = z' M^-1 z. d^2/2 multiply-adds.
+
+    Parameters
+    ----------
+    factor : (d, d) float64, lower triangular
+    contrast : (d,) float64
+    out : (d,) float64
+        Overwritten.
+    """
+    square = 0.0
+    for k in range(contrast.size):
+        total = 0.0
+        for i in range(k + 1):
+            total += factor[k, i] * contrast[i]
+        out[k] = total
+        square += total * total
+    return square
+
+
+@helper
+def rank_one_inverse(factor: Any, contrast: Any, work: Any) -> None:
+    """Update the factor of an inverse Gram matrix after one duel.
+
+    With S'S = M^-1 and p = S z, the factor of (M + z z')^-1 follows row by row (Carlson's recurrence), from t_0 = 1 and w = 0:
+    t_k = t_{k-1} + p_k^2,  S_k <- sqrt(t_{k-1}/t_k) (S_k - (p_k/t_{k-1}) w),  w <- w + p_k S_k(old).
+
+    Parameters
+    ----------
+    factor : (d, d) float64, C-contiguous, lower triangular
+        S; overwritten.
+    contrast : (d,) float64
+        Whitened contrast p = S (x_first - x_second), of finite length. Zero changes nothing.
+    work : (d,) float64
+        Scratch.
+
+    Notes
+    -----
+    O(d^2), allocates nothing. M^-1 = S'S stays positive definite by construction, which the textbook
+    Sherman-Morrison update does not.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 1, line 17. Carlson (1973), Fast triangular formulation of the square root filter.
+    """
+    before = 1.0
+    for k in range(contrast.size):
+        p = contrast[k]
+        after = before + p * p
+        shrink = np.sqrt(before / after)
+        share = p / before
+        work[k] = 0.0
+        for i in range(k + 1):
+            s = factor[k, i]
+            factor[k, i] = shrink * (s - share * work[i])
+            work[i] += p * s
+        before = after
+
+
+@helper
+def factorise(gram: Any, factor: Any) -> bool:
+    """Factor the inverse of a Gram matrix: find the lower triangular S with S'S = M^-1.
+
+    M is scaled to unit diagonal, D^-1 M D^-1 = L L', and S = L^-1 D^-1, so that the scale of a feature plays no role.
+
+    Parameters
+    ----------
+    gram : (d, d) float64
+        M, symmetric; only read.
+    factor : (d, d) float64
+        Overwritten by S, or by intermediate values when M is singular.
+
+    Returns
+    -------
+    bool
+        True when M is numerically invertible: every squared pivot of L exceeds 1e-12 d.
+
+    Notes
+    -----
+    d^3/3 multiply-adds. L' is built in the upper triangle and S below it, so that both inner loops run along rows.
+    """
+    d = gram.shape[0]
+    for i in range(d):
+        if not gram[i, i] > 0.0:
+            return False
+    for i in range(d):
+        for j in range(i, d):
+            factor[i, j] = gram[i, j] / np.sqrt(gram[i, i]) / np.sqrt(gram[j, j])
+    for k in range(d):
+        pivot = factor[k, k]
+        if not pivot > PIVOT_TOLERANCE * d:
+            return False
+        root = np.sqrt(pivot)
+        for j in range(k, d):
+            factor[k, j] /= root
+        for i in range(k + 1, d):
+            value = factor[k, i]
+            for j in range(i, d):
+                factor[i, j] -= value * factor[k, j]
+    for i in range(d):  # row i of L^-1 from the rows above it
+        root = factor[i, i]
+        for j in range(i):
+            factor[i, j] = 0.0
+        for k in range(i):
+            value = factor[k, i]
+            for j in range(k + 1):
+                factor[i, j] -= value * factor[k, j]
+        for j in range(i):
+            factor[i, j] /= root
+        factor[i, i] = 1.0 / root
+    for i in range(d):
+        for j in range(i + 1):
+            factor[i, j] /= np.sqrt(gram[j, j])
+        for j in range(i + 1, d):
+            factor[i, j] = 0.0
+    return True

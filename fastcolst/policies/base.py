@@ -1,0 +1,446 @@
+"""Policies: the objects that people hold. They check what comes in, own the random stream and call a kernel."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst._compile import make_agent
+from fastcolst.policies.checks import answer, contexts_array, count, feature_rows, number
+from fastcolst.policies.rounds import (
+    EXPLORATION_END,
+    EXPLORATION_ROUNDS,
+    FACTORED,
+    LOGGED,
+    NOT_FINITE,
+    ROUND,
+    Chunk,
+    LinearState,
+    choose,
+    learn_answer,
+    learn_log,
+    linear_state,
+    play,
+    probabilities,
+)
+from fastcolst.streams import entropy_of, generator
+
+__all__ = ["Duel", "LinearPolicy", "Policy"]
+
+UNKNOWN = 2**62
+"""tau as long as the number of arms is not known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Duel:
+    """Two arms to compare, as a policy chose them.
+
+    Attributes
+    ----------
+    first, second : int
+        Rows of the contexts.
+    contrast : (n_features,) float64, read-only
+        x_first - x_second.
+    round : int
+        The policy's round, from 1.
+    policy_id : str
+        Whose duel it is.
+    """
+
+    first: int
+    second: int
+    contrast: NDArray[np.float64] = field(repr=False)
+    round: int
+    policy_id: str
+
+    @property
+    def is_self(self) -> bool:
+        """Whether both arms are one; then there is nothing to ask."""
+        return self.first == self.second
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Duel):
+            return NotImplemented
+        return (self.policy_id, self.round) == (other.policy_id, other.round)
+
+    def __hash__(self) -> int:
+        return hash((self.policy_id, self.round))
+
+
+class Policy:
+    """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
+
+    A subclass names its parameters in its constructor, calls ``super().__init__(locals())`` first and then
+    ``self._start(rule, state)``.
+    """
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        signature = inspect.signature(type(self).__init__)
+        given = {name: parameters[name] for name in signature.parameters if name != "self"}
+        self._parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        n_features, n_arms, rng = given["n_features"], given["n_arms"], given["rng"]
+        self._n_features = None if n_features is None else count("n_features", n_features)
+        self._n_arms = None if n_arms is None else count("n_arms", n_arms)
+        entropy = entropy_of(rng)
+        if rng is not None:
+            self._parameters["rng"] = entropy
+        self._rng = generator(entropy)
+        self._id = uuid.uuid4().hex
+        self._pending: dict[int, NDArray[np.float64]] = {}
+        self._shape = (0, 0)
+        self._drawn = False
+        self._exploring = False
+
+    def _start(self, rule: Any, state: Any) -> None:
+        self._rule = rule
+        self._state = state
+        self._agent = make_agent(rule, state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the kernels' handle on it, which a copy makes anew."""
+        return {name: value for name, value in self.__dict__.items() if name != "_agent"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start(self._rule, self._state)
+
+    # --- the service loop ------------------------------------------------------------------------------------------
+
+    def select(self, contexts: ArrayLike) -> Duel:
+        """Choose the next two arms.
+
+        Parameters
+        ----------
+        contexts : (n_arms, n_features) array_like of real numbers
+            One row for each arm; finite. Not modified.
+
+        Returns
+        -------
+        Duel
+            To be answered with :meth:`update`, at any time and in any order, unless it is a self-duel.
+
+        Raises
+        ------
+        ValueError
+            When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that products overflow. The policy is then
+            as it was.
+        """
+        checked = contexts_array(contexts, self._n_features, self._n_arms)
+        if checked.shape != self._shape:
+            self._make_buffers(*checked.shape)
+        if not self._drawn:
+            self._rule.draw_block(self._rng, self._raw)
+            self._drawn = True  # until they are used: a choice that fails must not cost the stream a round
+        pair = choose(self._agent, checked, self._raw, self._work, self._contrast)
+        if pair == NOT_FINITE:
+            raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
+        self._drawn = False
+        first, second = divmod(pair, len(checked))
+        round_ = int(self._state.counters[ROUND])
+        if first != second:
+            self._pending[round_] = self._contrast.copy()
+        shown = self._contrast.copy()
+        shown.flags.writeable = False
+        if self._exploring:
+            self._note_exploration()
+        return Duel(first, second, shown, round_, self._id)
+
+    def update(self, duel: Duel, first_won: bool) -> None:
+        """Learn the answer to a duel.
+
+        Parameters
+        ----------
+        duel : Duel
+            From this policy's :meth:`select`; each is answered once.
+        first_won : bool or 0 or 1
+            Whether the first arm won. The answer to a self-duel is checked and changes nothing.
+
+        Raises
+        ------
+        ValueError
+            When the duel is another policy's or was answered already, when ``first_won`` is something else, or when
+            numbers would overflow. The policy is then as it was.
+        """
+        if not isinstance(duel, Duel):
+            raise ValueError(f"duel is {duel!r}; a Duel returned by select is wanted")
+        if duel.policy_id != self._id:
+            raise ValueError(f"duel is of round {duel.round} of another policy; wanted one of this policy's own")
+        won = answer(first_won)
+        if duel.is_self:
+            return
+        contrast = self._pending.get(duel.round)
+        if contrast is None:
+            raise ValueError(f"duel of round {duel.round} was answered already; each duel is answered once")
+        if learn_answer(self._agent, duel.first, duel.second, contrast, won):
+            raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
+        del self._pending[duel.round]
+
+    @property
+    def round(self) -> int:
+        """Number of rounds in which arms were chosen."""
+        return int(self._state.counters[ROUND])
+
+    @property
+    def pending(self) -> int:
+        """Number of duels that wait for their answer."""
+        return len(self._pending)
+
+    @property
+    def status(self) -> str:
+        """``"exploring"`` while pairs are random because the policy knows too little, else ``"ready"``."""
+        return "ready"
+
+    # --- parameters -------------------------------------------------------------------------------------------------
+
+    def get_params(self) -> dict[str, Any]:
+        """The constructor's arguments, by name; ``type(policy)(**policy.get_params())`` builds the same policy."""
+        return dict(self._parameters)
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = {
+            name: value
+            for name, value in self._parameters.items()
+            if not (value is defaults[name].default or value == defaults[name].default)
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def _fresh(self, **changes: Any) -> Self:
+        """A policy with the same parameters, apart from the changes, that has seen nothing."""
+        return type(self)(**{**self._parameters, **changes})
+
+    def _fitted_to(self, n_features: int, n_arms: int, horizon: int, rng: Any) -> Self:
+        """A fresh policy for a simulation: what was left open is filled in."""
+        if self._n_features not in (None, n_features):
+            raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
+        if self._n_arms not in (None, n_arms):
+            raise ValueError(f"{self!r} has n_arms={self._n_arms}; the problem has {n_arms}")
+        changes = {"n_features": n_features, "n_arms": n_arms, "rng": rng}
+        if "horizon" in self._parameters and self._parameters["horizon"] is None:
+            changes["horizon"] = horizon
+        return self._fresh(**changes)
+
+    # --- simulation and compilation ---------------------------------------------------------------------------------
+
+    def _play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
+        """Play simulated rounds; see :func:`fastcolst.policies.rounds.play`."""
+        return int(play(self._agent, self._rng, chunk, trace))
+
+    def _note_exploration(self) -> None:
+        """Say so when the policy explores for longer than it should; a policy without exploration has nothing to say."""
+
+    def warmup(self) -> None:
+        """Compile this policy's kernels, or load them from the cache, now rather than at the first use. Changes nothing."""
+        self._warm_object()
+        self._warm_play()
+
+    def _warm_object(self) -> None:
+        n_features = self._n_features or 1
+        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
+        contexts = np.zeros((2, n_features))
+        contexts[0] = 1.0
+        twin.update(twin.select(contexts), True)
+
+    def _warm_play(self) -> None:
+        n_features = self._n_features or 1
+        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
+        twin._play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
+
+    def _make_buffers(self, n_arms: int, n_features: int) -> None:
+        self._shape = (n_arms, n_features)
+        self._raw = np.empty(self._rule.n_raw(n_arms))
+        self._work = np.empty((2 * n_features + 3, n_arms))
+        self._contrast = np.empty(n_features)
+        self._drawn = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ESTIMATE_NAMES:
+            raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class LinearPolicy(Policy):
+    """A policy with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
+
+    _state: LinearState
+
+    def _start_linear(self, rule: Any, ridge: Any, exploration_rounds: Any) -> None:
+        if self._n_features is None:
+            raise ValueError("n_features is None; a whole number of at least 1 is wanted")
+        if exploration_rounds is not None:
+            tau = count("exploration_rounds", exploration_rounds, lowest=0)
+        else:
+            tau = UNKNOWN if self._n_arms is None else self._n_features * self._n_arms
+        self._start(rule, linear_state(rule.estimator, self._n_features, number("ridge", ridge), tau))
+        self._exploring = True
+        self._warned_singular = False
+
+    def learn(self, winners: ArrayLike, losers: ArrayLike) -> None:
+        """Learn finished comparisons from a log, in their order.
+
+        Parameters
+        ----------
+        winners, losers : (m, n_features) array_like of real numbers
+            What won and what it beat, row by row; finite.
+
+        Raises
+        ------
+        ValueError
+            For wrong shapes or entries; the policy is then as it was.
+
+        Notes
+        -----
+        The rounds do not advance, but the comparisons count towards the exploration.
+        """
+        contrasts = self._contrasts("winners", winners, "losers", losers)
+        self.learn_and_predict(contrasts, np.ones(len(contrasts), np.bool_))
+
+    def learn_and_predict(self, contrasts: ArrayLike, wins: ArrayLike) -> NDArray[np.float64]:
+        """Learn finished comparisons in their order, predicting each before it is learned.
+
+        Parameters
+        ----------
+        contrasts : (m, n_features) array_like of real numbers
+            x_first - x_second; finite.
+        wins : (m,) array_like of bool
+            Whether the first won.
+
+        Returns
+        -------
+        (m,) float64
+            The probabilities that the first wins, each from the comparisons before it.
+
+        Raises
+        ------
+        ValueError
+            For wrong shapes or entries; the policy is then as it was.
+        """
+        rows = feature_rows("contrasts", contrasts, self._n_features)
+        won = np.array(wins)
+        if won.shape != rows.shape[:1]:
+            raise ValueError(f"wins has shape {won.shape}; {rows.shape[:1]} is wanted, one for each row of contrasts")
+        if won.dtype != np.bool_:
+            won = np.array([answer(value) for value in won.tolist()], np.bool_)
+        out = np.empty(len(rows))
+        before = deepcopy(self._state)
+        n_learned = learn_log(self._agent, rows, won, out)
+        if n_learned < len(rows):
+            self._start(self._rule, before)
+            raise ValueError(f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down")
+        return out
+
+    def _contrasts(self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2) -> Any:
+        a = feature_rows(name, first, self._n_features, ndim)
+        b = feature_rows(other_name, second, self._n_features, ndim)
+        if a.shape != b.shape:
+            raise ValueError(f"{name} has shape {a.shape} and {other_name} {b.shape}; equal shapes are wanted")
+        return a - b
+
+    # --- what the policy believes ----------------------------------------------------------------------------------
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """The estimate, (n_features,) float64; a copy."""
+        return np.array(self._state.memory.theta)
+
+    @property
+    def gram(self) -> NDArray[np.float64]:
+        """M, the sum of z z' over what was learned plus the ridge, (n_features, n_features) float64; a copy."""
+        return self._state.gram.copy()
+
+    @property
+    def status(self) -> str:
+        """``"exploring"`` until tau comparisons were asked for and M is invertible, then ``"ready"``."""
+        return "exploring" if self._state.counters[EXPLORATION_END] < 0 else "ready"
+
+    def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
+        """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
+        return feature_rows("contexts", contexts, self._n_features) @ self._state.memory.theta  # type: ignore[no-any-return]
+
+    def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
+        """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
+
+        With ``ridge=0`` M is inverted for the first time when the exploration ends.
+        """
+        rows = feature_rows("contexts", contexts, self._n_features)
+        if not self._state.counters[FACTORED]:
+            return np.full(len(rows), np.inf)
+        return np.linalg.norm(rows @ self._state.factor.T, axis=1)  # type: ignore[no-any-return]
+
+    def probability(self, first: ArrayLike, second: ArrayLike) -> Any:
+        """P(first beats second) under the estimate, F((x_first - x_second)'theta).
+
+        Parameters
+        ----------
+        first, second : (n_features,) or (m, n_features) array_like of real numbers
+
+        Returns
+        -------
+        float or (m,) float64
+        """
+        ndim = 1 if np.ndim(first) == 1 else 2
+        contrasts = self._contrasts("first", first, "second", second, ndim)
+        margins = np.atleast_1d(contrasts @ self._state.memory.theta)
+        out = np.empty_like(margins)
+        probabilities(self._rule.model, margins, out)
+        return float(out[0]) if ndim == 1 else out
+
+    def audit(self) -> float:
+        """Distance of theta from the exact estimate, in standard errors.
+
+        Raises
+        ------
+        AttributeError
+            When the estimator keeps no history from which the exact estimate could be recomputed, as SGD.
+        """
+        estimator = self._rule.estimator
+        if not hasattr(estimator, "audit"):
+            raise AttributeError(f"{estimator!r} keeps no history from which the exact estimate could be recomputed")
+        return float(estimator.audit(self._rule.model, self._state.memory))
+
+    # --- exploration -------------------------------------------------------------------------------------------------
+
+    def _make_buffers(self, n_arms: int, n_features: int) -> None:
+        super()._make_buffers(n_arms, n_features)
+        if self._state.counters[EXPLORATION_ROUNDS] == UNKNOWN:
+            self._state.counters[EXPLORATION_ROUNDS] = n_features * n_arms
+
+    def _note_exploration(self) -> None:
+        """Notice the end of the exploration; warn once when M stays singular for twice the rounds planned for it."""
+        counters = self._state.counters
+        if counters[EXPLORATION_END] >= 0:
+            self._exploring = False
+            return
+        explored = counters[ROUND] + counters[LOGGED]
+        patience = 2 * max(counters[EXPLORATION_ROUNDS], len(self._state.gram))
+        if self._warned_singular or counters[FACTORED] or explored < patience:
+            return
+        self._warned_singular = True
+        scale = np.sqrt(np.diag(self._state.gram))
+        scale[scale == 0.0] = 1.0
+        rank = np.linalg.matrix_rank(self._state.gram / np.outer(scale, scale), hermitian=True)
+        warnings.warn(
+            f"{type(self).__name__} still explores after {explored} comparisons: the contrasts answered so far span "
+            f"{rank} of {len(scale)} dimensions, so that the Gram matrix cannot be inverted (a constant feature, one-hot "
+            "arms or fewer arms than features?). Remove the redundant features or set ridge > 0.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    def _warm_object(self) -> None:
+        super()._warm_object()
+        row = np.zeros((1, len(self._state.gram)))
+        self.probability(row, row)
+        self._fresh(rng=0).learn_and_predict(row, [True])
+
+
+_ESTIMATE_NAMES = frozenset(
+    {"theta", "gram", "utilities", "widths", "probability", "learn", "learn_and_predict", "audit"}
+)

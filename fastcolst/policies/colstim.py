@@ -1,0 +1,305 @@
+"""CoLSTIM: imitate the answers with perturbed utilities, then duel with the toughest rival.
+
+Bengs, Saha, Huellermeier (2022), Stochastic Contextual Dueling Bandits under Linear Stochastic Transitivity Models,
+Algorithm 1. Line numbers below are that algorithm's.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastcolst._compile import helper, register
+from fastcolst.comparison import comparison_model, pdf, perturb
+from fastcolst.comparison import raw as raw_variate
+from fastcolst.estimation import estimator_of
+from fastcolst.linalg import squared_widths, utilities, whiten
+from fastcolst.policies.base import LinearPolicy
+from fastcolst.policies.checks import count, number
+from fastcolst.policies.rounds import (
+    EXPLORATION_END,
+    NOT_FINITE,
+    ROUND,
+    end_exploration,
+    update_linear,
+)
+from fastcolst.selection import all_finite, all_rows_finite, optimistic_argmax, perturbed_argmax, random_pair
+
+__all__ = ["CoLSTIM", "CoLSTIMRule"]
+
+# How p_t is found.
+EXPERIMENTS = 0
+THEOREM = 1
+CONSTANT = 2
+
+
+@register
+class CoLSTIMRule(NamedTuple):
+    """Algorithm 1 as numbers.
+
+    perturbation, estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: c1, negative for sqrt(d log T);
+    clip: C_thresh, negative for c1; coupling: how p_t is found (0 experiments, 1 theorem, 2 constant); coupling_value: the constant;
+    allow_self_duel: whether the first arm may be its own rival.
+    """
+
+    perturbation: Any
+    estimator: Any
+    model: Any
+    horizon: int
+    width_scale: float
+    clip: float
+    coupling: int
+    coupling_value: float
+    allow_self_duel: bool
+
+    def n_raw(self, n_arms: int) -> int:
+        """Two uniforms (the pair's, or the coin's and a spare one), then one variate for each arm."""
+        return 2 + n_arms
+
+    def draw(self, rng: Any, raw: Any) -> None:
+        """Draw one round's numbers one by one."""
+        raw[0] = rng.random()
+        raw[1] = rng.random()
+        for i in range(2, raw.size):
+            raw[i] = raw_variate(self.perturbation, rng)
+
+    def draw_block(self, rng: Any, raw: Any) -> None:
+        """Draw the same numbers in blocks, which is how Python does it fast."""
+        rng.random(out=raw[:2])
+        raw[2:] = self.perturbation.raw(rng, raw.size - 2)
+
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+        """Lines 2 and 5 to 15. O(n d^2)."""
+        d, n = contexts.shape
+        if not end_exploration(state):
+            if not all_rows_finite(contexts):
+                return NOT_FINITE, NOT_FINITE
+            return random_pair(raw[0], raw[1], n)  # line 2
+
+        t = state.counters[ROUND] + 1
+        T = float(self.horizon if self.horizon > 0 else t)
+        scale = self.width_scale if self.width_scale >= 0.0 else np.sqrt(d * np.log(T))
+        clip = self.clip if self.clip >= 0.0 else scale
+
+        whitened, utility, square, noise = work[:d], work[d], work[d + 1], work[d + 2]
+        whiten(state.factor, contexts, whitened)
+        utilities(state.memory.theta, contexts, utility)
+        squared_widths(whitened, square)
+        if not (all_finite(utility) and all_finite(square)):
+            return NOT_FINITE, NOT_FINITE
+
+        p = _coupling_probability(self, d, t - state.counters[EXPLORATION_END], T, scale)
+        if raw[0] < p:  # lines 7 to 9: B_t = 1, independent noise
+            for i in range(n):
+                noise[i] = perturb(self.perturbation, raw[2 + i])
+        else:  # lines 10 to 12: B_t = 0, one draw for all
+            shared = perturb(self.perturbation, raw[2])
+            for i in range(n):
+                noise[i] = shared
+        first = perturbed_argmax(utility, square, noise, clip, noise)  # lines 13 and 14
+        second = optimistic_argmax(utility, whitened, first, scale, self.allow_self_duel, noise)  # line 15
+        return first, second
+
+    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+        """Lines 6 and 17."""
+        return update_linear(state, self.estimator, self.model, contrast, won)
+
+
+@helper
+def _coupling_probability(rule: Any, d: int, since: int, T: float, scale: float) -> float:
+    """p_t, ``since`` = t - tau rounds after the exploration: section 4's, Theorem 3.2's with c2 = c1, or a constant.
+
+    Numbers above 1 stand for 1.
+    """
+    if rule.coupling == CONSTANT:
+        return float(rule.coupling_value)
+    if rule.coupling == EXPERIMENTS:
+        return d / np.sqrt(since) * np.log(d * T)
+    # where 2 T < d the logarithm is negative and the theorem says nothing
+    return np.sqrt(2.0 * d) / (2.0 * np.sqrt(since)) * 4.0 * scale * np.sqrt(max(np.log(2.0 * T / d), 0.0))
+
+
+class CoLSTIM(LinearPolicy):
+    """Contextual linear stochastic transitivity imitator (Algorithm 1).
+
+    In tau rounds of exploration random pairs duel. Then the first arm maximises the utility that the estimate gives it plus clipped noise times its
+    width, u_i + min(C, max(-C, eps_i)) |x_i|_{M^-1}, and the second is its toughest rival, argmax u_j - u_first + c1 |x_j - x_first|_{M^-1}.
+
+    Parameters
+    ----------
+    n_features : int
+        d, columns of the contexts.
+    n_arms : int, optional
+        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the default
+        ``exploration_rounds``.
+    horizon : int, optional
+        T, number of rounds for which the constants are set; None: anytime, the current round stands in for T. Past T the constants stay.
+    comparison : str or model, default "bradley-terry"
+        The comparison function F by which the estimator learns.
+    perturbation : str or model, optional
+        Whose G perturbs the utilities; None: the comparison model's own.
+    estimator : str or estimator, default "sgd"
+        How theta is estimated.
+    ridge : float, default 0.0
+        Added to the diagonal of the Gram matrix M. 0 is the paper's: the exploration then goes on until M is invertible.
+    exploration_rounds : int, optional
+        tau; None: n_features * n_arms.
+    width_scale : float, optional
+        c1; None: sqrt(d log T).
+    clip : float, optional
+        C_thresh; None: c1; inf: no clipping.
+    coupling : float or "theorem", optional
+        Probability p_t that every arm gets noise of its own rather than one shared draw. None: the experiments' min(1, d/sqrt(t - tau) log(d T));
+        a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
+    allow_self_duel : bool, default True
+        Whether the first arm may be its own rival, as in the paper. False: two different arms (of at least two).
+    rng : int, SeedSequence, Generator or None
+        Source of the noise; see :func:`fastcolst.streams.entropy_of`.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, with its name.
+
+    Notes
+    -----
+    A choice costs O(n d^2), an answer O(d^2). Memory: O(n d + d^2), and O(d) for each duel that waits for its answer.
+    One policy must not be used by two threads at once.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 1; the defaults are those of section 4.
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> rng = np.random.default_rng(0)
+    >>> policy = fc.CoLSTIM(n_features=3, horizon=1000, rng=1)
+    >>> for _ in range(100):
+    ...     contexts = rng.normal(size=(5, 3))
+    ...     duel = policy.select(contexts)
+    ...     policy.update(duel, first_won=duel.contrast[0] > 0)
+    >>> policy.round, policy.status
+    (100, 'ready')
+    >>> bool(policy.probability([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        n_arms: int | None = None,
+        horizon: int | None = None,
+        comparison: Any = "bradley-terry",
+        perturbation: Any = None,
+        estimator: Any = "sgd",
+        ridge: float = 0.0,
+        exploration_rounds: int | None = None,
+        width_scale: float | None = None,
+        clip: float | None = None,
+        coupling: float | str | None = None,
+        allow_self_duel: bool = True,
+        rng: Any = None,
+    ) -> None:
+        super().__init__(locals())
+        model = comparison_model(comparison)
+        kind, value = _coupling(coupling)
+        rule = CoLSTIMRule(
+            perturbation=model if perturbation is None else comparison_model(perturbation, "perturbation"),
+            estimator=estimator_of(estimator),
+            model=model,
+            horizon=0 if horizon is None else count("horizon", horizon),
+            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
+            clip=-1.0 if clip is None else number("clip", clip, infinite=True),
+            coupling=kind,
+            coupling_value=value,
+            allow_self_duel=bool(allow_self_duel),
+        )
+        self._start_linear(rule, ridge, exploration_rounds)
+
+    @classmethod
+    def from_theorem(
+        cls,
+        n_features: int,
+        *,
+        n_arms: int,
+        horizon: int,
+        comparison: Any = "bradley-terry",
+        rho: float,
+        theta_norm: float = 1.0,
+        **parameters: Any,
+    ) -> CoLSTIM:
+        """CoLSTIM with the constants for which Theorem 3.2 bounds the regret.
+
+        ``mu`` = min f(u) over |u| <= 2 (theta_norm + 1); ``width_scale`` c1 = sqrt(d log(T/d) + 2 log T)/(2 mu);
+        ``exploration_rounds`` tau = d + max(d^2 log T/(mu^2 rho), d/rho), rounded up; ``coupling`` "theorem", where c2 = c1;
+        ``clip`` C_thresh the largest number below c2, which is as near to the experiments as the theorem allows.
+
+        Parameters
+        ----------
+        n_features, n_arms, horizon, comparison
+            As for the class. ``horizon`` at least ``n_features``, so that log(T/d) is not negative.
+        rho : float
+            Positive; in every round d of the contexts b_j satisfy rho I <= sum b_j b_j' (assumption A1).
+        theta_norm : float, default 1.0
+            Bound on the norm of the true parameter.
+        **parameters
+            Further arguments of the class, passed on.
+
+        Warns
+        -----
+        UserWarning
+            When tau >= horizon: the policy would only explore.
+
+        References
+        ----------
+        Bengs, Saha, Huellermeier (2022), Theorem 3.2 and assumptions (A1), (A2).
+
+        Examples
+        --------
+        >>> import fastcolst as fc
+        >>> policy = fc.CoLSTIM.from_theorem(2, n_arms=5, horizon=10**6, rho=0.5)
+        >>> policy.get_params()["exploration_rounds"] > 10_000
+        True
+        """
+        d, T = count("n_features", n_features), count("horizon", horizon)
+        if T < d:
+            raise ValueError(f"horizon is {T}; the theorem needs at least n_features = {d}")
+        rho, theta_norm = number("rho", rho, positive=True), number("theta_norm", theta_norm)
+        model = comparison_model(comparison)
+        margins = np.linspace(0.0, 2.0 * (theta_norm + 1.0), 1001)
+        mu = min(float(pdf(model, u)) for u in margins)
+        if not mu > 0.0:
+            raise ValueError(f"theta_norm is {theta_norm}; the density of {model!r} vanishes within its margins")
+        c1 = math.sqrt(d * math.log(T / d) + 2.0 * math.log(T)) / (2.0 * mu)
+        tau = math.ceil(d + max(d * d * math.log(T) / (mu * mu * rho), d / rho))
+        if tau >= T:
+            warnings.warn(
+                f"the theorem's exploration takes {tau} rounds and the horizon is {T}: the policy will only explore",
+                UserWarning,
+                stacklevel=2,
+            )
+        constants = {
+            "exploration_rounds": tau,
+            "width_scale": c1,
+            "clip": math.nextafter(c1, 0.0),
+            "coupling": "theorem",
+        }
+        return cls(n_features, n_arms=n_arms, horizon=T, comparison=comparison, **{**constants, **parameters})
+
+
+def _coupling(value: float | str | None) -> tuple[int, float]:
+    if value is None:
+        return EXPERIMENTS, 0.0
+    if isinstance(value, str):
+        if value == "theorem":
+            return THEOREM, 0.0
+        raise ValueError(f"coupling is {value!r}; wanted None, 'theorem' or a number in [0, 1]")
+    probability = number("coupling", value)
+    if probability > 1.0:
+        raise ValueError(f"coupling is {value!r}; wanted None, 'theorem' or a number in [0, 1]")
+    return CONSTANT, probability

@@ -1,0 +1,309 @@
+"""What happens in a round: the functions through which kernels reach a rule, and the kernels themselves.
+
+A rule is a registered NamedTuple of numbers (and of the model and estimator it uses). Its state is a NamedTuple of arrays, changed in place,
+whose field ``counters`` starts with the number of rounds. There is one kernel to choose, one to learn an answer, one to learn a log and one to play a chunk of simulated rounds;
+Numba specialises them for each combination of rule, estimator and model.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import generic, helper, kernel
+from fastcolst.comparison import cdf
+from fastcolst.estimation import LEARNED, OVERFLOW, learn
+from fastcolst.linalg import factorise, rank_one_inverse, whiten_contrast
+
+__all__ = ["Chunk", "LinearState", "choose", "learn_answer", "learn_log", "play", "probabilities"]
+
+# Places in `counters`, which holds int64.
+ROUND = 0
+"""Rounds in which arms were chosen."""
+LOGGED = 1
+"""Comparisons learned from logs; they count towards the exploration."""
+EXPLORATION_ROUNDS = 2
+"""tau."""
+EXPLORATION_END = 3
+"""Rounds chosen when the exploration ended; -1 before."""
+FACTORED = 4
+"""1 when the Gram matrix is invertible and `factor` holds."""
+UNTESTED = 5
+"""1 when the Gram matrix changed since it was last tested for invertibility."""
+N_COUNTERS = 6
+
+NOT_FINITE = -1
+"""First arm of a choice that met a utility or a width that is nan or infinite."""
+
+
+class Chunk(NamedTuple):
+    """Consecutive rounds of a problem.
+
+    contexts (m, d, n) float64, arms as columns; utilities (m, n) float64, the true ones; best (m,) float64, the highest of each round;
+    latent (m,) float64, the number D ~ F* that decides a duel: the first arm wins iff u_first - u_second + D > 0.
+    """
+
+    contexts: NDArray[np.float64]
+    utilities: NDArray[np.float64]
+    best: NDArray[np.float64]
+    latent: NDArray[np.float64]
+
+
+class LinearState(NamedTuple):
+    """What a policy with a linear model knows.
+
+    counters (6,) int64; gram (d, d) float64, M with its ridge; factor (d, d) float64, the lower triangular S with S'S = M^-1 once M is invertible;
+    memory, the estimator's arrays; scratch (2, d) float64, whose content means nothing between calls.
+    """
+
+    counters: NDArray[np.int64]
+    gram: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    memory: Any
+    scratch: NDArray[np.float64]
+
+
+class BlindState(NamedTuple):
+    """What a policy without an estimate knows: counters (1,) int64."""
+
+    counters: NDArray[np.int64]
+
+
+# --- a rule, as kernels see it ----------------------------------------------------------------------------------------
+
+
+@generic
+def n_raw(self: Any, n_arms: int) -> int:
+    """How many numbers a round consumes, whatever the state."""
+    raise TypeError(f"{type(self).__name__} has no method n_raw")
+
+
+@generic
+def draw(self: Any, rng: Any, raw: Any) -> None:
+    """Fill ``raw`` with the numbers of one round, one by one from a generator."""
+    raise TypeError(f"{type(self).__name__} has no method draw")
+
+
+@generic
+def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    """Choose two arms, without counting the round.
+
+    ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` (d + 3, n) scratch. Returns the arms, or ``NOT_FINITE`` twice.
+    """
+    raise TypeError(f"{type(self).__name__} has no method select")
+
+
+@generic
+def update(self: Any, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    """Learn one answer. Returns 0, or 1 (nothing changed) when numbers would overflow."""
+    raise TypeError(f"{type(self).__name__} has no method update")
+
+
+# --- the state of a linear policy ----------------------------------------------------------------------------------------
+
+
+def linear_state(estimator: Any, n_features: int, ridge: float, exploration_rounds: int) -> LinearState:
+    """The state of a policy that has seen nothing: M = ridge I, which is invertible at once when ridge > 0."""
+    counters = np.zeros(N_COUNTERS, np.int64)
+    counters[EXPLORATION_ROUNDS] = exploration_rounds
+    counters[EXPLORATION_END] = -1
+    counters[FACTORED] = ridge > 0.0
+    identity = np.eye(n_features)
+    factor = identity / np.sqrt(ridge) if ridge > 0.0 else np.zeros_like(identity)
+    return LinearState(
+        counters, ridge * identity, factor, estimator.memory(n_features), np.zeros((2, n_features))
+    )
+
+
+@helper
+def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bool) -> int:
+    """Learn one comparison: theta, the Gram matrix and its factor. Returns ``LEARNED`` or ``OVERFLOW``.
+
+    O(d^2) besides the estimator's cost. z = 0 changes nothing.
+    """
+    d = contrast.size
+    square = 0.0
+    for k in range(d):
+        square += contrast[k] * contrast[k]
+    if square == 0.0:
+        end_exploration(state)
+        return LEARNED
+    whitened = state.scratch[0]
+    if not square < np.inf:
+        return OVERFLOW
+    factored = state.counters[FACTORED] == 1
+    if factored and not whiten_contrast(state.factor, contrast, whitened) < np.inf:
+        return OVERFLOW
+    if learn(estimator, model, state.memory, contrast, won) != LEARNED:
+        return OVERFLOW
+    for i in range(d):
+        value = contrast[i]
+        for j in range(d):
+            state.gram[i, j] += value * contrast[j]
+    if factored:
+        rank_one_inverse(state.factor, whitened, state.scratch[1])
+    else:
+        state.counters[UNTESTED] = 1
+    end_exploration(state)
+    return LEARNED
+
+
+@helper
+def end_exploration(state: Any) -> bool:
+    """True when the exploration is over: tau comparisons have been asked for or logged, and M is invertible.
+
+    Factors M when its time has come. Bengs, Saha, Huellermeier (2022), Algorithm 1, lines 2 and 3.
+    """
+    counters = state.counters
+    if counters[EXPLORATION_END] >= 0:
+        return True
+    if counters[ROUND] + counters[LOGGED] < counters[EXPLORATION_ROUNDS]:
+        return False
+    if counters[FACTORED] == 0:
+        if counters[UNTESTED] == 0:
+            return False
+        counters[UNTESTED] = 0
+        if not factorise(state.gram, state.factor):
+            return False
+        counters[FACTORED] = 1
+    counters[EXPLORATION_END] = counters[ROUND]
+    return True
+
+
+# --- kernels -----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def choose(agent: Any, contexts: Any, raw: Any, work: Any, out: Any) -> int:
+    """One round's choice for a policy object.
+
+    Parameters
+    ----------
+    agent : the policy's rule and state
+    contexts : (n, d) float64, C-contiguous
+        Arms as rows.
+    raw : (n_raw,) float64
+        The numbers of this round.
+    work : (2 d + 3, n) float64
+        Scratch.
+    out : (d,) float64
+        Overwritten by the contrast x_first - x_second.
+
+    Returns
+    -------
+    int
+        first * n + second, or ``NOT_FINITE``; the round is counted unless it is the latter.
+    """
+    rule, state = agent.rule, agent.state
+    n, d = contexts.shape
+    by_coordinate = work[d + 3 :]
+    for i in range(n):
+        for k in range(d):
+            by_coordinate[k, i] = contexts[i, k]
+    first, second = select(rule, state, by_coordinate, raw, work)
+    if first == NOT_FINITE:
+        return NOT_FINITE
+    for k in range(d):
+        out[k] = contexts[first, k] - contexts[second, k]
+    state.counters[ROUND] += 1
+    return first * n + second
+
+
+@kernel
+def learn_answer(agent: Any, first: int, second: int, contrast: Any, won: bool) -> int:
+    """Learn the answer to one duel, with contrast x_first - x_second, (d,) float64.
+
+    Returns 0, or 1 (nothing changed) when numbers would overflow.
+    """
+    return update(agent.rule, agent.state, (first, second), contrast, won)
+
+
+@kernel
+def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> int:
+    """Learn finished comparisons in their order, predicting each before it is learned.
+
+    Parameters
+    ----------
+    agent : the policy's rule and state; the state must hold an estimate
+    contrasts : (m, d) float64
+        x_first - x_second, one row for each comparison.
+    wins : (m,) bool
+        Whether the first won.
+    out : (m,) float64
+        Overwritten by the probabilities that the first wins.
+
+    Returns
+    -------
+    int
+        The number of comparisons learned; less than m when numbers would overflow.
+    """
+    rule, state = agent.rule, agent.state
+    for row in range(contrasts.shape[0]):
+        margin = 0.0
+        for k in range(contrasts.shape[1]):
+            margin += state.memory.theta[k] * contrasts[row, k]
+        out[row] = cdf(rule.model, margin)
+        state.counters[LOGGED] += 1
+        if update(rule, state, (-1, -1), contrasts[row], wins[row]) != LEARNED:
+            state.counters[LOGGED] -= 1
+            return row
+    return contrasts.shape[0]
+
+
+@kernel
+def probabilities(model: Any, margins: Any, out: Any) -> None:
+    """Probabilities that the first arm wins, F of each margin; (m,) float64 each."""
+    for row in range(margins.size):
+        out[row] = cdf(model, margins[row])
+
+
+@kernel
+def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
+    """Play a chunk of simulated rounds: draw, choose, duel, add up regret, learn.
+
+    Parameters
+    ----------
+    agent : the policy's rule and state
+    rng : numpy.random.Generator
+        The policy's own stream.
+    chunk : Chunk
+        m rounds of a problem.
+    trace : (m + 1, 3) float64
+        Running totals of average regret, weak regret and self-duels. Row 0 is read, the others are overwritten.
+
+    Returns
+    -------
+    int
+        The number of rounds played; less than m when numbers stopped being finite.
+
+    Notes
+    -----
+    The cost of a round is the rule's: O(n d^2) for CoLSTIM. Scratch is allocated once a call, and a round's result does not depend on where chunks begin.
+    """
+    rule, state = agent.rule, agent.state
+    m, d, n = chunk.contexts.shape
+    raw = np.empty(n_raw(rule, n))
+    work = np.empty((d + 3, n))
+    contrast = np.empty(d)
+    for r in range(m):
+        contexts = chunk.contexts[r]
+        draw(rule, rng, raw)
+        first, second = select(rule, state, contexts, raw, work)
+        if first == NOT_FINITE:
+            return r
+        state.counters[ROUND] += 1
+        utility_first, utility_second = chunk.utilities[r, first], chunk.utilities[r, second]
+        trace[r + 1, 0] = trace[r, 0] + (2.0 * chunk.best[r] - utility_first - utility_second) / 2.0
+        trace[r + 1, 1] = trace[r, 1] + (chunk.best[r] - max(utility_first, utility_second))
+        trace[r + 1, 2] = trace[r, 2]
+        if first == second:
+            trace[r + 1, 2] += 1.0
+            continue
+        for k in range(d):
+            contrast[k] = contexts[k, first] - contexts[k, second]
+        won = utility_first - utility_second + chunk.latent[r] > 0.0
+        if update(rule, state, (first, second), contrast, won) != LEARNED:
+            return r
+    return m

@@ -1,0 +1,78 @@
+"""Uniformly random pairs: the strategy that learns nothing, against which the others are measured."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastcolst._compile import register
+from fastcolst.policies.base import Policy
+from fastcolst.policies.rounds import NOT_FINITE, BlindState
+from fastcolst.selection import all_rows_finite, random_pair
+
+__all__ = ["UniformPairs", "UniformPairsRule"]
+
+
+@register
+class UniformPairsRule(NamedTuple):
+    """A random pair of distinct arms. It has no numbers of its own; ``n_raw_numbers`` = 2 uniforms make the pair."""
+
+    n_raw_numbers: int = 2
+
+    def n_raw(self, n_arms: int) -> int:
+        """Two uniforms."""
+        return self.n_raw_numbers
+
+    def draw(self, rng: Any, raw: Any) -> None:
+        """Draw one round's numbers one by one."""
+        raw[0] = rng.random()
+        raw[1] = rng.random()
+
+    def draw_block(self, rng: Any, raw: Any) -> None:
+        """Draw the same numbers in one block."""
+        rng.random(out=raw)
+
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+        """A uniformly random ordered pair. O(n d), for the check that contexts are finite."""
+        if not all_rows_finite(contexts):
+            return NOT_FINITE, NOT_FINITE
+        return random_pair(raw[0], raw[1], contexts.shape[1])
+
+    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+        """Answers change nothing."""
+        return 0
+
+
+class UniformPairs(Policy):
+    """The strategy called Random in the paper: every round a uniformly random pair of distinct arms.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        Columns of the contexts, checked when given; None: any number.
+    n_arms : int, optional
+        Arms of every round, checked when given; None: any number.
+    rng : int, SeedSequence, Generator or None
+        Source of the pairs; see :func:`fastcolst.streams.entropy_of`.
+
+    Notes
+    -----
+    It sees indices only and has no estimate: ``theta``, ``gram`` and what follows from them raise AttributeError.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), section 4 (Random).
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> policy = fc.UniformPairs(rng=7)
+    >>> duel = policy.select(np.eye(4))
+    >>> duel.first != duel.second
+    True
+    """
+
+    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Any = None) -> None:
+        super().__init__(locals())
+        self._start(UniformPairsRule(), BlindState(np.zeros(1, np.int64)))

@@ -1,0 +1,280 @@
+"""Problems: where contexts, true utilities and answers come from in a simulation.
+
+A problem fills chunks of rounds that any policy can play. The duel of a round is decided by one latent number D ~ F*, the difference of two draws of the
+true perturbation G*: the first arm wins iff u_first - u_second + D > 0, which has probability F*(u_first - u_second) whatever the
+arms. So all policies that are compared meet the same contexts and the same luck.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst._compile import generic, helper, kernel, register, registered
+from fastcolst.comparison import comparison_model, perturb, raw
+from fastcolst.linalg import utilities
+from fastcolst.policies.checks import count, feature_rows
+from fastcolst.policies.rounds import Chunk
+from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generator, key_of
+
+__all__ = ["Ball", "FixedContexts", "Scenario"]
+
+CHUNK_BYTES = 2**20
+"""Size of a chunk's contexts: large enough that a kernel's call costs nothing, small enough for the processor's cache."""
+LARGEST_CHUNK = 4096
+
+
+@generic
+def fill(self: Any, rng: Any, out: Any) -> None:
+    """Draw the contexts of one round into ``out``, (n_arms, n_features) float64."""
+    raise TypeError(f"{type(self).__name__} has no method fill")
+
+
+@register
+class Ball(NamedTuple):
+    """Contexts uniform in the unit ball, afresh every round, for (n, d) = (n_arms, n_features).
+
+    A point uniform on the sphere in d + 2 dimensions without two of its coordinates is uniform in the ball: normal variates g, h,
+    and g / sqrt(|g|^2 + h_1^2 + h_2^2).
+
+    Parameters
+    ----------
+    spare : (2, n) float64
+        Scratch for h and then for the lengths.
+    rejected : (n,) int64
+        Scratch for :func:`fastcolst.streams.fill_normal`.
+    """
+
+    spare: Any
+    rejected: Any
+
+    @classmethod
+    def of(cls, n_arms: int) -> Ball:
+        """With its scratch; one for each run."""
+        return cls(np.empty((2, n_arms)), np.empty(n_arms, np.int64))
+
+    def fill(self, rng: Any, out: Any) -> None:
+        """Draw one round's contexts. O(n d)."""
+        n, d = out.shape
+        length, other = self.spare[0], self.spare[1]
+        state = fill_normal(key_of(rng), length, self.rejected)
+        state = fill_normal(state, other, self.rejected)
+        for i in range(n):
+            length[i] = length[i] * length[i] + other[i] * other[i]
+        for k in range(d):
+            state = fill_normal(state, out[:, k], self.rejected)
+            for i in range(n):
+                length[i] += out[i, k] * out[i, k]
+        for i in range(n):
+            length[i] = 1.0 / np.sqrt(length[i])
+        for k in range(d):
+            for i in range(n):
+                out[i, k] *= length[i]
+
+
+@register
+class FixedContexts(NamedTuple):
+    """The same contexts every round, (n_arms, n_features) float64."""
+
+    contexts: Any
+
+    def fill(self, rng: Any, out: Any) -> None:
+        """Copy the contexts."""
+        for i in range(out.shape[0]):
+            for k in range(out.shape[1]):
+                out[i, k] = self.contexts[i, k]
+
+
+@kernel
+def fill_chunk(law: Any, model: Any, theta: Any, contexts_rng: Any, outcomes_rng: Any, chunk: Any) -> None:
+    """Fill a chunk of rounds.
+
+    Parameters
+    ----------
+    law : what draws contexts
+    model : the true comparison model, whose G* decides duels
+    theta : (d,) float64, the true parameter
+    contexts_rng, outcomes_rng : numpy.random.Generator
+        One stream each, so that neither depends on the other.
+    chunk : Chunk
+        Overwritten.
+
+    Notes
+    -----
+    O(n d) a round besides the law's cost.
+    """
+    for r in range(chunk.contexts.shape[0]):
+        fill(law, contexts_rng, chunk.contexts[r].T)
+        utilities(theta, chunk.contexts[r], chunk.utilities[r])
+        chunk.best[r] = chunk.utilities[r].max()
+        chunk.latent[r] = _latent(model, outcomes_rng)
+
+
+@helper
+def _latent(model: Any, rng: Any) -> float:
+    first = perturb(model, raw(model, rng))
+    return first - perturb(model, raw(model, rng))
+
+
+class Run:
+    """One run of a scenario: its true parameter and its streams, which fill chunk after chunk.
+
+    ``theta`` (d,) is the true parameter, ``fills`` counts the chunks filled.
+    """
+
+    def __init__(self, law: Any, model: Any, theta: NDArray[np.float64], n_arms: int, entropy: int, run: int) -> None:
+        self.theta = theta
+        self.fills = 0
+        self._law, self._model = law, model
+        self._rngs = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
+        d = len(theta)
+        m = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n_arms)))
+        self._chunk = Chunk(np.empty((m, d, n_arms)), np.empty((m, n_arms)), np.empty(m), np.empty(m))
+
+    @property
+    def chunk_rounds(self) -> int:
+        """Rounds in a full chunk."""
+        return len(self._chunk.best)
+
+    def next_chunk(self, n_rounds: int) -> Chunk:
+        """The next rounds; valid until the next call. The sequence of rounds does not depend on how it is cut."""
+        chunk = self._chunk if n_rounds == self.chunk_rounds else Chunk(*(array[:n_rounds] for array in self._chunk))
+        with np.errstate(over="ignore"):  # without the JIT, SplitMix64's wrap-around would warn
+            fill_chunk(self._law, self._model, self.theta, *self._rngs, chunk)
+        self.fills += 1
+        return chunk
+
+
+class Scenario:
+    """A contextual problem under a linear stochastic transitivity model.
+
+    Parameters
+    ----------
+    theta : (n_features,) array_like
+        The true parameter.
+    n_arms : int, optional
+        Arms of every round; may be left out when ``contexts`` is an array.
+    comparison : str or model, default "bradley-terry"
+        The model that answers: G* and F*.
+    contexts : "ball", "fixed", array or NamedTuple with ``fill(rng, out)``
+        "ball": uniform in the unit ball, afresh every round. "fixed": so drawn once a run, then kept. An array (n_arms, n_features): those. A
+        law of one's own draws a round's contexts into ``out``, (n_arms, n_features), from a NumPy Generator.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, with its name.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), section 3.1; section 4.1 for the three scenarios of the experiments.
+
+    Examples
+    --------
+    >>> import fastcolst as fc
+    >>> fc.Scenario(theta=[1.0, -0.5], n_arms=4, contexts="fixed")
+    Scenario(theta=[1.0, -0.5], n_arms=4, comparison=BradleyTerry(scale=1.0), contexts='fixed')
+    >>> fc.Scenario.hard(n_arms=20, n_features=5).n_features
+    5
+    """
+
+    def __init__(
+        self,
+        *,
+        theta: ArrayLike,
+        n_arms: int | None = None,
+        comparison: Any = "bradley-terry",
+        contexts: Any = "ball",
+    ) -> None:
+        parameter = feature_rows("theta", theta, None, ndim=1)
+        self._setup(parameter.size, n_arms, comparison, contexts)
+        self._draw_theta: Callable[[Generator], NDArray[np.float64]] = lambda rng: parameter.copy()
+        self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
+
+    @classmethod
+    def _norm_between(
+        cls, name: str, lowest: float, highest: float, n_arms: int, n_features: int, comparison: Any
+    ) -> Scenario:
+        scenario = cls.__new__(cls)
+        scenario._setup(count("n_features", n_features), n_arms, comparison, "ball")
+        scenario._draw_theta = lambda rng: _in_shell(rng, scenario.n_features, lowest, highest)
+        scenario._text = (
+            f"Scenario.{name}(n_arms={scenario.n_arms}, n_features={scenario.n_features}, comparison={scenario.comparison!r})"
+        )
+        return scenario
+
+    @classmethod
+    def easy(cls, *, n_arms: int = 50, n_features: int = 10, comparison: Any = "bradley-terry") -> Scenario:
+        """E(d, n, G*): theta uniform in the ball of radius 1/sqrt(d), drawn once a run; contexts uniform in the unit ball."""
+        d = count("n_features", n_features)
+        return cls._norm_between("easy", 0.0, 1.0 / math.sqrt(d), n_arms, d, comparison)
+
+    @classmethod
+    def medium(cls, *, n_arms: int = 50, n_features: int = 10, comparison: Any = "bradley-terry") -> Scenario:
+        """M(d, n, G*): the norm of theta between 1/sqrt(d) and 1."""
+        d = count("n_features", n_features)
+        return cls._norm_between("medium", 1.0 / math.sqrt(d), 1.0, n_arms, d, comparison)
+
+    @classmethod
+    def hard(cls, *, n_arms: int = 50, n_features: int = 10, comparison: Any = "bradley-terry") -> Scenario:
+        """H(d, n, G*): the norm of theta between 1 and sqrt(d)."""
+        d = count("n_features", n_features)
+        return cls._norm_between("hard", 1.0, math.sqrt(d), n_arms, d, comparison)
+
+    def _setup(self, n_features: int, n_arms: int | None, comparison: Any, contexts: Any) -> None:
+        self.n_features = n_features
+        self.comparison = comparison_model(comparison)
+        self._contexts = contexts
+        if isinstance(contexts, str):
+            if contexts not in ("ball", "fixed"):
+                raise ValueError(f"contexts is {contexts!r}; wanted 'ball', 'fixed', an array or a NamedTuple with fill")
+        elif callable(getattr(type(contexts), "fill", None)) and not isinstance(contexts, np.ndarray):
+            self._contexts = registered(contexts, "contexts")
+        else:
+            array = feature_rows("contexts", contexts, None).copy()
+            if array.shape[1] != n_features:
+                raise ValueError(f"contexts has {array.shape[1]} features and theta {n_features}; equal numbers are wanted")
+            if n_arms not in (None, len(array)):
+                raise ValueError(f"n_arms is {n_arms} and contexts has {len(array)} rows; equal numbers are wanted")
+            n_arms, self._contexts = len(array), array
+        if n_arms is None:
+            raise ValueError("n_arms is missing; only an array of contexts tells it")
+        self.n_arms = count("n_arms", n_arms)
+
+    def _settings(self) -> str:
+        contexts = self._contexts.tolist() if isinstance(self._contexts, np.ndarray) else self._contexts
+        return f"n_arms={self.n_arms}, comparison={self.comparison!r}, contexts={contexts!r}"
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def start(self, entropy: int, run: int) -> Run:
+        """Begin a run: draw its theta (and its fixed contexts) and name its streams."""
+        rng = generator(entropy, PROBLEM, run)
+        theta = self._draw_theta(rng)
+        law = self._contexts
+        if isinstance(law, np.ndarray):
+            law = FixedContexts(law)
+        elif isinstance(law, str):
+            law = Ball.of(self.n_arms) if law == "ball" else FixedContexts(_in_ball(rng, self.n_arms, self.n_features))
+        return Run(law, self.comparison, theta, self.n_arms, entropy, run)
+
+
+def _in_ball(rng: Generator, n: int, d: int) -> NDArray[np.float64]:
+    """Points uniform in the unit ball, (n, d): NumPy's version of what :class:`Ball` does round by round."""
+    normal = rng.standard_normal((n, d))
+    square = (normal * normal).sum(axis=1) + 2.0 * rng.standard_exponential(n)
+    return normal / np.sqrt(square)[:, np.newaxis]  # type: ignore[no-any-return]
+
+
+def _in_shell(rng: Generator, d: int, lowest: float, highest: float) -> NDArray[np.float64]:
+    """A point uniform among those with a norm between two bounds."""
+    direction = rng.standard_normal(d)
+    inner = (lowest / highest) ** d
+    radius = highest * (inner + (1.0 - inner) * rng.random()) ** (1.0 / d)
+    return direction * (radius / np.linalg.norm(direction))

@@ -1,0 +1,231 @@
+"""Simulation: policies play the same rounds of a problem, in chunks, with one thread for each run at work."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from fastcolst.policies.base import Policy
+from fastcolst.policies.checks import count
+from fastcolst.results import Result, optional_import
+from fastcolst.streams import POLICY, entropy_of, label_key
+
+__all__ = ["simulate"]
+
+POLL_SECONDS = 0.1
+"""How often the caller's thread looks up: for Ctrl-C, for the progress bar."""
+
+
+def simulate(
+    policies: Mapping[str, Policy],
+    scenario: Any,
+    horizon: int,
+    runs: int = 1,
+    rng: Any = None,
+    threads: int | None = None,
+    checkpoints: int | Sequence[int] = 200,
+    progress: bool = False,
+) -> Result:
+    """Let policies play the same rounds of a problem and record their regret.
+
+    Parameters
+    ----------
+    policies : dict of label to policy
+        Templates: each run gets a fresh copy with its own stream, in which an open ``horizon`` and ``n_arms`` are filled in.
+        The templates stay as they are.
+    scenario : Scenario
+        The problem. Each run's contexts and answers are drawn once and shared by all policies.
+    horizon : int
+        T, rounds in each run.
+    runs : int, default 1
+        Independent repetitions.
+    rng : int, SeedSequence, Generator or None
+        From which everything follows. A run's numbers depend on this, the run's index and, for a policy, its label: not
+        on the other policies, the threads or the chunks.
+    threads : int, optional
+        Runs at work at once; None: one for each processor.
+    checkpoints : int or increasing sequence of int, default 200
+        The rounds after which regret is recorded: how many, evenly spaced and ending at the horizon, or which.
+    progress : bool, default False
+        Show a progress bar (needs tqdm).
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, or when a policy's numbers stop being finite.
+
+    Notes
+    -----
+    Kernels release the GIL, so threads run side by side. Memory does not grow with the horizon. Ctrl-C is answered between
+    two chunks, within a second.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), section 3.1 for both regrets, section 4 for the experiments.
+
+    Examples
+    --------
+    >>> import fastcolst as fc
+    >>> policies = {"CoLSTIM": fc.CoLSTIM(3), "Random": fc.UniformPairs()}
+    >>> result = fc.simulate(policies, fc.Scenario.hard(n_arms=10, n_features=3), horizon=500, rng=1)
+    >>> bool(result.average_regret["CoLSTIM"][0, -1] < result.average_regret["Random"][0, -1])
+    True
+    """
+    templates = _templates(policies)
+    plan = _Plan(
+        templates, scenario, count("horizon", horizon), entropy_of(rng), _checkpoint_rounds(checkpoints, horizon)
+    )
+    runs = count("runs", runs)
+    workers = min(runs, _processors() if threads is None else count("threads", threads))
+    for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
+        plan.policy(label, 0)._warm_play()
+
+    records = [_Record(plan) for _ in range(runs)]
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers, thread_name_prefix="fastcolst") as executor:
+        futures = [executor.submit(_play_run, plan, run, records[run], stop) for run in range(runs)]
+        try:
+            _watch(futures, records, plan.horizon * runs, progress)
+        finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
+            stop.set()
+            executor.shutdown(wait=True, cancel_futures=True)
+    for future in futures:
+        future.result()
+    for policy in records[0].policies.values():
+        policy._note_exploration()
+    return _result(plan, records)
+
+
+class _Plan(NamedTuple):
+    """What all runs share."""
+
+    templates: dict[str, Policy]
+    scenario: Any
+    horizon: int
+    entropy: int
+    checkpoints: NDArray[np.int64]
+
+    def policy(self, label: str, run: int) -> Policy:
+        """The policy of a run, fresh."""
+        key = SeedSequence(self.entropy, spawn_key=(POLICY, run, *label_key(label)))
+        return self.templates[label]._fitted_to(
+            self.scenario.n_features, self.scenario.n_arms, self.horizon, key
+        )
+
+
+class _Record:
+    """What a run leaves behind: policies as they ended, regret at the checkpoints, seconds; and how far it has come."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self.policies: dict[str, Policy] = {}
+        self.totals = {label: np.empty((len(plan.checkpoints), 3)) for label in plan.templates}
+        self.seconds = dict.fromkeys(plan.templates, 0.0)
+        self.theta = np.empty(0)
+        self.rounds_played = 0
+
+
+def _play_run(plan: _Plan, run: int, record: _Record, stop: threading.Event) -> None:
+    source = plan.scenario.start(plan.entropy, run)
+    record.theta = source.theta
+    record.policies = {label: plan.policy(label, run) for label in plan.templates}
+    traces = {label: np.zeros((source.chunk_rounds + 1, 3)) for label in plan.templates}
+    while record.rounds_played < plan.horizon and not stop.is_set():
+        before = record.rounds_played
+        n_rounds = min(source.chunk_rounds, plan.horizon - before)
+        chunk = source.next_chunk(n_rounds)
+        reached = slice(*np.searchsorted(plan.checkpoints, [before + 1, before + n_rounds + 1]))
+        for label, policy in record.policies.items():
+            trace = traces[label][: n_rounds + 1]
+            start = time.thread_time()
+            played = policy._play(chunk, trace)
+            record.seconds[label] += time.thread_time() - start
+            if played < n_rounds:
+                raise ValueError(
+                    f"policy {label!r}, run {run}, round {before + played + 1}: a context, utility, width or estimate "
+                    "is not finite; does the scenario draw finite contexts of moderate size?"
+                )
+            record.totals[label][reached] = trace[plan.checkpoints[reached] - before]
+            trace[0] = trace[n_rounds]
+        record.rounds_played += n_rounds
+
+
+def _watch(futures: list[Future[None]], records: list[_Record], total: int, progress: bool) -> None:
+    """Wait for the runs to end or for one to fail, looking up now and then."""
+    bar = optional_import("tqdm", "progress=True").tqdm(total=total, unit="round", unit_scale=True) if progress else None
+    try:
+        pending: set[Future[None]] = set(futures)
+        while pending:
+            done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
+            if bar is not None:
+                bar.update(sum(record.rounds_played for record in records) - bar.n)
+            if any(future.exception() for future in done):
+                return
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _result(plan: _Plan, records: list[_Record]) -> Result:
+    totals = {label: np.stack([record.totals[label] for record in records]) for label in plan.templates}
+    return Result(
+        rounds=plan.checkpoints,
+        average_regret={label: table[:, :, 0] for label, table in totals.items()},
+        weak_regret={label: table[:, :, 1] for label, table in totals.items()},
+        self_duels={label: table[:, :, 2].astype(np.int64) for label, table in totals.items()},
+        seconds={label: np.array([record.seconds[label] for record in records]) for label in plan.templates},
+        thetas=np.stack([record.theta for record in records]),
+        seed=plan.entropy,
+        horizon=plan.horizon,
+        runs=len(records),
+        settings={
+            "scenario": repr(plan.scenario),
+            **{f"policy {label}": repr(policy) for label, policy in plan.templates.items()},
+            "versions": f"fastcolst {_version()}, numba {numba.__version__}, numpy {np.__version__}, "
+            f"python {platform.python_version()}",
+        },
+    )
+
+
+def _templates(policies: Mapping[str, Policy]) -> dict[str, Policy]:
+    if not isinstance(policies, Mapping) or not policies:
+        raise ValueError(f"policies is {policies!r}; a dict of labels and policies is wanted")
+    for label, policy in policies.items():
+        if not isinstance(label, str) or not isinstance(policy, Policy):
+            raise ValueError(f"policies has {label!r}: {policy!r}; a label and a policy are wanted")
+    return dict(policies)
+
+
+def _checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
+    if np.ndim(checkpoints) == 0:
+        number = min(count("checkpoints", checkpoints), horizon)
+        return np.unique(np.linspace(horizon / number, horizon, number).round().astype(np.int64))
+    rounds = np.asarray(checkpoints)
+    whole = rounds.ndim == 1 and rounds.size > 0 and np.all(rounds == np.floor(rounds))
+    if not whole or rounds[0] < 1 or rounds[-1] > horizon or np.any(np.diff(rounds) <= 0):
+        raise ValueError(f"checkpoints is {checkpoints}; increasing rounds from 1 to the horizon {horizon} are wanted")
+    return rounds.astype(np.int64)
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _version() -> str:
+    from fastcolst import __version__
+
+    return __version__

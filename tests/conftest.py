@@ -1,0 +1,50 @@
+"""What every test file may use: whether kernels are compiled, rounds scaled to that, the real data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import numba
+import pytest
+
+JIT = not numba.config.DISABLE_JIT
+"""False where kernels run as plain Python, some hundred times slower."""
+
+# Compilation happens in an example's first call, hence no deadlines.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("nojit", deadline=None, derandomize=True, max_examples=10)
+_PROFILE = "nojit" if not JIT else "ci" if os.environ.get("CI") else "default"
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or _PROFILE)
+
+
+def rounds(jit: int, nojit: int) -> int:
+    """How many rounds to play: `jit` with compiled kernels, `nojit` with interpreted ones."""
+    return jit if JIT else nojit
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not JIT:
+        # Kernels let numbers overflow and look at the outcome; as plain Python on NumPy scalars they also warn.
+        config.addinivalue_line("filterwarnings", "ignore:.* encountered in :RuntimeWarning:fastcolst")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if JIT:
+        return
+    for item in items:
+        for name in ("jit", "long"):
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=f"marked {name!r}, and NUMBA_DISABLE_JIT=1"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real data and published fits: $FASTCOLST_SHARED, or `shared` beside the repository."""
+    named = os.environ.get("FASTCOLST_SHARED")
+    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared"
+    if not folder.is_dir():
+        pytest.skip(f"real data is not here: no folder {folder.name!r} beside the repository")
+    return folder

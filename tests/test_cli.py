@@ -1,0 +1,408 @@
+"""The command line: what it prints and writes, and one line for whatever a person gets wrong."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import importlib.util
+import shlex
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastcolst as fc
+from fastcolst import cli
+from fastcolst.cli import main
+from fastcolst.datasets import Log
+from fastcolst.results import load_result
+
+SMALL = ["simulate", "--arms", "5", "--features", "2", "--horizon", "60", "--runs", "2", "--seed", "7"]
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Path:
+    """300 comparisons with draws, two groups of columns and a year."""
+    rng = np.random.default_rng(11)
+    first, second = rng.normal(size=(2, 300, 2))
+    outcomes = np.sign((first - second) @ [1.0, -2.0] + rng.logistic(size=300))
+    outcomes[::10] = 0
+    path = tmp_path / "log.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["a_x", "a_y", "b_y", "b_x", "result", "year"])
+        for i in range(300):
+            rows.writerow([*first[i], second[i][1], second[i][0], int(outcomes[i]), 1900 + i])
+    return path
+
+
+def replay_of(path: Path) -> list[str]:
+    return ["replay", str(path), "--first", "a_*", "--second", "b_*", "--outcome", "result"]
+
+
+def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The error's text, after checking exit code 2, one line, and nothing on standard output."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("fastcolst: error: ")
+    assert err.endswith("\n")
+    assert err.count("\n") == 1
+    return err.removeprefix("fastcolst: error: ").rstrip()
+
+
+# --- simulate -----------------------------------------------------------------------------------------------
+
+
+def test_simulate_prints_the_summary_and_writes_by_extension(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = [tmp_path / name for name in ("r.png", "r.svg", "r.pdf", "r.parquet", "r.csv")]
+    assert main([*SMALL, *(text for file in files for text in ("--out", str(file)))]) == 0
+    out = capsys.readouterr().out
+    result = load_result(files[3])
+    lines = out.splitlines()
+    assert lines[0] == "hard: 5 arms, 2 features, bradley-terry"
+    assert lines[1] == "60 rounds, 2 runs, seed 7"
+    assert [line.split()[0] for line in lines[3:5]] == ["CoLSTIM", "UniformPairs"]
+    assert lines[5:] == [f"wrote {file}" for file in files]
+    assert all(file.stat().st_size > 0 for file in files)
+    with files[4].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * result.rounds.size
+    assert float(rows[-1]["average_regret"]) == result.average_regret["UniformPairs"][-1, -1]
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(tmp_path: Path):
+    results = []
+    for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+        path = tmp_path / f"{name}.parquet"
+        assert main([*SMALL, "--seed", seed, "--out", str(path)]) == 0
+        results.append(load_result(path))
+    assert results[0].same_numbers(results[1])
+    assert not results[0].same_numbers(results[2])
+
+
+class ReachedError(Exception):
+    """Raised in place of a long computation."""
+
+
+def caught(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, arguments: list[str]) -> dict[str, Any]:
+    """Run the command until it calls `name`; what it was called with, positional arguments by number."""
+    seen: dict[str, Any] = {}
+
+    def record(*positional: Any, **named: Any) -> None:
+        seen.update(enumerate(positional), **named)
+        raise ReachedError
+
+    monkeypatch.setattr(owner, name, record)
+    with pytest.raises(ReachedError):
+        main(arguments)
+    return seen
+
+
+def test_every_option_of_simulate_reaches_the_library(monkeypatch: pytest.MonkeyPatch):
+    options = (
+        "--scenario easy --arms 7 --features 3 --comparison thurstone --horizon 90 --runs 4 --seed 5 "
+        "--threads 1 --checkpoints 6 --policies CoLSTIM --learning-rate 0.25 --score residual --no-progress"
+    )
+    seen = caught(monkeypatch, fc, "simulate", ["simulate", *options.split()])
+    estimator = fc.SGD(learning_rate=0.25, score="residual")
+    expected = fc.CoLSTIM(3, n_arms=7, comparison="thurstone", estimator=estimator)
+    assert repr(seen[0]) == repr({"CoLSTIM": expected})
+    assert repr(seen[1]) == repr(fc.Scenario.easy(n_arms=7, n_features=3, comparison="thurstone"))
+    rest = {key: value for key, value in seen.items() if key not in (0, 1)}
+    assert rest == {2: 90, "runs": 4, "rng": 5, "threads": 1, "checkpoints": 6, "progress": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("all", list(cli.REGISTRY)),
+        ("UniformPairs, CoLSTIM", ["UniformPairs", "CoLSTIM"]),
+        ("CoLSTIM,CoLSTIM", ["CoLSTIM"]),
+    ],
+)
+def test_policies_by_name(monkeypatch: pytest.MonkeyPatch, text: str, names: list[str]):
+    assert list(caught(monkeypatch, fc, "simulate", [*SMALL, "--policies", text])[0]) == names
+
+
+@pytest.mark.parametrize(("on_terminal", "extra"), [(True, []), (True, ["--no-progress"]), (False, [])])
+def test_a_progress_bar_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, on_terminal: bool, extra: list[str]
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal, raising=False)
+    seen = caught(monkeypatch, fc, "simulate", [*SMALL, *extra])
+    assert seen["progress"] is (on_terminal and not extra)
+
+
+# --- replay -------------------------------------------------------------------------------------------------
+
+
+def test_replay_prints_scores_and_writes_by_extension(
+    tmp_path: Path, log_file: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = [tmp_path / "p.png", tmp_path / "p.csv"]
+    outs = [text for file in files for text in ("--out", str(file))]
+    assert main([*replay_of(log_file), "--where", "year >= 1950", "--where", "year < 2150", *outs]) == 0
+    out = capsys.readouterr().out
+    assert "200 kept by year >= 1950 and year < 2150: 180 learned, 20 draws left out" in out
+    for word in ("log loss", "accuracy", "Brier score", "predicted", "coefficient"):
+        assert word in out
+    assert out.splitlines()[-2:] == [f"wrote {file}" for file in files]
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    table = np.loadtxt(files[1], delimiter=",", skiprows=1)
+    assert table.shape == (180, 2)
+    assert table[0, 0] == 0.5  # nothing was known before the first comparison
+    loss = -np.log(np.where(table[:, 1] == 1, table[:, 0], 1 - table[:, 0])).mean()
+    assert f"log loss     {loss:.4f}" in out
+
+
+def test_every_option_of_replay_reaches_the_library(monkeypatch: pytest.MonkeyPatch, log_file: Path):
+    options = (
+        "--outcome-coding signed --comparison exponential --learning-rate 0.125 --score residual --ridge 2"
+    )
+    seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), *options.split(), "--no-progress"])
+    estimator = fc.SGD(learning_rate=0.125, score="residual")
+    assert repr(seen[0]) == repr(fc.CoLSTIM(2, comparison="exponential", estimator=estimator, ridge=2.0))
+    assert isinstance(seen[1], Log)
+    assert (seen["label"], seen["progress"]) == ("CoLSTIM", False)
+
+
+def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPatch):
+    options = ["--first", "a_x, a_y", "--second", "b_*", "--outcome", "won", "--outcome-coding", "unit"]
+    seen = caught(monkeypatch, cli, "read_log", ["replay", "some.csv", *options, "--where", "k == 'a, b'"])
+    assert seen == {
+        0: "some.csv",
+        "first": ["a_x", "a_y"],
+        "second": "b_*",
+        "contrast": None,
+        "outcome": "won",
+        "coding": "unit",
+        "where": ["k == 'a, b'"],
+    }
+
+
+@pytest.mark.parametrize(("rate", "loss"), [("0.5", 0.5735), ("0.02", 0.4825)])
+def test_football_matches_since_1990(
+    shared: Path, capsys: pytest.CaptureFixture[str], rate: str, loss: float
+):
+    path = shared / "data" / "intl_football" / "pairs.npz"
+    assert main(["replay", str(path), "--where", "year >= 1990", "--learning-rate", rate]) == 0
+    out = capsys.readouterr().out
+    assert "11,258 draws" in out
+    assert "24,787 learned" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("log loss")]
+    assert float(line.split()[-1]) == pytest.approx(loss, abs=0.0005)
+
+
+# --- info and warmup ----------------------------------------------------------------------------------------
+
+
+def test_info_tells_versions_and_the_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(cli, "cache_info", lambda: {"path": "here", "entries": 3, "bytes": 2_500_000})
+    assert main(["info"]) == 0
+    told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    for name in ("numba", "numpy", "scipy"):
+        assert importlib.metadata.version(name) in {text.split()[0] for text in told.values()}
+    assert told["fastcolst"] == fc.__version__
+    assert told["cache"] == "here"
+    assert told["cached"] == "3 compiled kernels of this version, 2.5 MB"
+
+
+def test_info_without_a_cache(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(cli, "cache_info", lambda: {"path": None, "entries": 0, "bytes": 0})
+    assert main(["info"]) == 0
+    assert "none: every process compiles" in capsys.readouterr().out
+
+
+def test_warmup_tells_the_seconds_of_each_combination(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    warmed = []
+    monkeypatch.setattr(fc.CoLSTIM, "warmup", lambda self: warmed.append(repr(self)))
+    assert main(["warmup", "--comparison", "thurstone", "--comparison", "bradley-terry"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    combinations = [
+        [name, model] for model in ("thurstone", "bradley-terry") for name in ("simulate", *cli.REGISTRY)
+    ]
+    assert [row[:2] for row in rows[1:]] == combinations
+    assert all(float(row[2]) >= 0 for row in rows[1:])
+    assert len(warmed) == 2
+    assert warmed[0] != warmed[1]
+
+
+# --- what can go wrong --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "the following arguments are required: COMMAND (see fastcolst --help)"),
+        (
+            ["simulate", "--arms", "many"],
+            "argument --arms: invalid int value: 'many' (see fastcolst simulate --help)",
+        ),
+        (["simulate", "--horizon", "0"], "horizon is 0; "),
+        (["simulate", "--runs", "0"], "runs is 0; "),
+        (["simulate", "--arms", "0"], "n_arms is 0; "),
+        (
+            ["simulate", "--policies", "Clostim"],
+            "argument --policies: no policy 'Clostim'; there are CoLSTIM, ",
+        ),
+        (["simulate", "--learning-rate", "-1"], "SGD: learning_rate is -1.0; "),
+        (["simulate", "--seed", "-1"], "rng is -1; "),
+        (["replay", "absent.npz"], "absent.npz: No such file or directory"),
+        (["replay", "log.txt"], "path 'log.txt' must end in .csv"),
+        (["replay", "log.csv", "--first", "a_*"], "second is missing"),
+        (["replay", "log.csv", "--where", "year"], "where='year' is not "),
+    ],
+)
+def test_a_wrong_input_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+):
+    assert error_of(arguments, capsys).startswith(text)
+
+
+def test_a_policy_without_an_estimate_cannot_replay(log_file: Path, capsys: pytest.CaptureFixture[str]):
+    error = error_of([*replay_of(log_file), "--policy", "UniformPairs"], capsys)
+    assert error == "argument --policy: UniformPairs has no estimate to predict with"
+    assert error_of([*replay_of(log_file), "--policy", "Nobody"], capsys).startswith(
+        "argument --policy: no policy"
+    )
+
+
+@pytest.mark.parametrize("command", [SMALL, ["replay", "absent.npz"]])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("picture.gif", "must end in one of .png"),
+        ("file/below.png", "Not a directory"),  # below a regular file, where root cannot write either
+        ("absent/picture.png", "No such file or directory"),
+        ("folder.png", "Is a directory"),
+    ],
+)
+def test_outputs_are_checked_before_anything_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    name: str,
+    text: str,
+):
+    monkeypatch.setattr(fc, "simulate", None)  # calling it would be a TypeError
+    monkeypatch.setattr(cli, "read_log", None)
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.png").mkdir()
+    error = error_of([*command, "--out", str(tmp_path / name)], capsys)
+    assert error.startswith("argument --out: ")
+    assert text in error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.png"]
+
+
+def test_checking_an_output_leaves_an_existing_file_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "kept.csv"
+    path.write_text("mine")
+    error_of(["replay", "absent.npz", "--out", str(path)], capsys)
+    assert path.read_text() == "mine"
+
+
+def test_a_missing_package_is_told_before_anything_is_computed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(fc, "simulate", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    error = error_of([*SMALL, "--out", str(tmp_path / "r.png")], capsys)
+    assert error.endswith("needs matplotlib: pip install 'fastcolst[study]'")
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, ImportError, MemoryError])
+def test_errors_of_many_lines_become_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: type[Exception]
+):
+    def fail(*_: Any, **__: Any) -> None:
+        raise error("one\n  two")
+
+    monkeypatch.setattr(fc, "simulate", fail)
+    assert error_of(SMALL, capsys) == "one two"
+
+
+def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fc, "simulate", None)
+    with pytest.raises(TypeError):
+        main(SMALL)
+
+
+def test_ctrl_c_is_one_line_and_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fc, "simulate", interrupt)
+    assert main(SMALL) == 130
+    assert capsys.readouterr() == ("", "fastcolst: interrupted\n")
+
+
+@pytest.mark.filterwarnings("default:two")
+def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    simulate = fc.simulate
+
+    def warn(*positional: Any, **named: Any) -> fc.Result:
+        warnings.warn("two\nlines", UserWarning, stacklevel=1)
+        return simulate(*positional, **named)
+
+    monkeypatch.setattr(fc, "simulate", warn)
+    assert main([*SMALL, "--policies", "UniformPairs"]) == 0
+    assert capsys.readouterr().err == "fastcolst: warning: two lines\n"
+
+
+@pytest.mark.parametrize("command", [[], ["simulate"], ["replay"], ["info"], ["warmup"]])
+def test_help_ends_well_and_shows_examples(command: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main([*command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: {' '.join(['fastcolst', *command])}")
+    assert ("examples:" in out) is (command != ["info"])
+
+
+@pytest.mark.parametrize("example", [line for lines in cli.EXAMPLES.values() for line in lines])
+def test_the_examples_of_the_help_are_legal(example: str):
+    program, *arguments = shlex.split(example)
+    assert program == "fastcolst"
+    assert callable(cli._parser().parse_args(arguments).run)
+
+
+# --- as a process -------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fastcolst", *arguments]
+    root = Path(fc.__file__).parents[1]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, **options)
+
+
+def test_version_as_a_process():
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"fastcolst {fc.__version__}\n", "")
+
+
+def test_a_wrong_input_as_a_process():
+    done = run("simulate", "--horizon", "-5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fastcolst: error: horizon is -5; ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_closed_pipe_is_no_error():
+    command = [sys.executable, "-m", "fastcolst", "info"]
+    root = Path(fc.__file__).parents[1]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

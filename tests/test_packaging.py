@@ -1,0 +1,104 @@
+"""The package as a thing to install: metadata that cannot drift, light imports, the README's test command."""
+
+from __future__ import annotations
+
+import configparser
+import importlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastcolst as fc
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def tox_section(name: str) -> configparser.SectionProxy:
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    return tox[name]
+
+
+def test_the_version_is_written_once_and_in_the_changelog():
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "fastcolst/__init__.py"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", fc.__version__)
+    assert f"\n## {fc.__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_oldest_lane_installs_the_lower_bounds_to_the_letter():
+    project = PROJECT["project"]
+    bounds = {}
+    for requirement in [*project["dependencies"], *project["optional-dependencies"]["study"]]:
+        name, _, version = requirement.partition(">=")
+        bounds[name] = version
+    pins = dict(line.split("==") for line in tox_section("testenv:oldest")["deps"].split())
+    assert set(pins) == set(bounds)
+    for name, version in bounds.items():
+        assert pins[name] == version or pins[name] == f"{version}.0", name
+
+
+def test_the_lint_lane_uses_the_ruff_of_the_dev_extra():
+    (ruff,) = [line for line in PROJECT["project"]["optional-dependencies"]["dev"] if line.startswith("ruff")]
+    assert tox_section("testenv:lint")["deps"].split() == [ruff]
+
+
+def test_the_command_is_there():
+    module, _, name = PROJECT["project"]["scripts"]["fastcolst"].partition(":")
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_type_hints_are_announced():
+    assert (Path(fc.__file__).parent / "py.typed").is_file()
+
+
+def test_all_public_names_are_there_and_documented():
+    for name in fc.__all__:
+        assert getattr(fc, name).__doc__, name
+
+
+def test_importing_brings_in_no_optional_package():
+    program = "import json, sys, fastcolst, fastcolst.cli; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    optional = {"matplotlib", "pandas", "pyarrow", "tqdm"}
+    assert optional & {name.partition(".")[0] for name in json.loads(done.stdout)} == set()
+
+
+BLOCK = "<!-- test command -->\n```sh\nfirst\nsecond\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("readme", "command"),
+    [
+        (f"# Title\n```\nnot this\n```\n{BLOCK}```\nnor this\n```\n", "first\nsecond\n"),
+        ("# Title\n```sh\nunmarked\n```\n", None),
+        (BLOCK + BLOCK, None),
+    ],
+)
+def test_ci_takes_the_one_marked_block_of_the_readme(tmp_path: Path, readme: str, command: str | None):
+    (tmp_path / "README.md").write_text(readme)
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (function,) = re.findall(r"^test_command\(\) \{\n.*?^\}\n", script, flags=re.DOTALL | re.MULTILINE)
+    program = f"repository=$1\n{function}test_command\n"
+    done = subprocess.run(
+        ["/bin/bash", "-c", program, "-", tmp_path], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode == 0) is (command is not None)
+    assert command is None or done.stdout == command
+
+
+def test_the_readme_has_its_test_command():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("<!-- test command -->") == 1
+    block = readme.partition("<!-- test command -->")[2].lstrip()
+    assert block.startswith("```")
+    assert "-m pytest" in block.split("```")[1]

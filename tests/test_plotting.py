@@ -1,0 +1,186 @@
+"""Pictures: what is drawn is what the result holds, and drawing leaves nothing behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+
+from fastcolst.datasets import Log, ReplayResult
+from fastcolst.plotting import new_figure, regret_figure, replay_figure, save_figure
+from fastcolst.results import Result
+
+mpl.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_left():
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+def made_result(runs: int = 3, labels: tuple[str, ...] = ("low", "high")) -> Result:
+    rng = np.random.default_rng(5)
+    rounds = np.array([10, 20, 50, 100])
+    regret = {
+        label: np.cumsum((1 + i) * rng.random((runs, rounds.size)), axis=1) for i, label in enumerate(labels)
+    }
+    return Result(
+        rounds=rounds,
+        average_regret=regret,
+        weak_regret=regret,
+        self_duels={label: np.zeros((runs, rounds.size), np.int64) for label in labels},
+        seconds={label: np.ones(runs) for label in labels},
+        thetas=np.ones((runs, 2)),
+        seed=7,
+        horizon=100,
+        runs=runs,
+        settings={},
+    )
+
+
+def made_replay(probabilities: np.ndarray, wins: np.ndarray) -> ReplayResult:
+    log = Log.from_arrays(np.ones((len(wins), 1)), wins)
+    return ReplayResult(probabilities=probabilities, wins=log.wins, theta=np.ones(1), log=log, label="mine")
+
+
+def legend_of(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def drawn(**where) -> Axes:
+    return regret_figure(made_result(**where), new_figure().add_subplot())
+
+
+def test_lines_are_means_over_runs_from_zero():
+    result = made_result()
+    ax = regret_figure(result, new_figure().add_subplot())
+    for line in ax.get_lines():
+        x, y = line.get_data()
+        np.testing.assert_array_equal(x, [0, *result.rounds])
+        np.testing.assert_allclose(y, [0, *result.average_regret[line.get_label()].mean(axis=0)], rtol=1e-15)
+
+
+def test_the_band_is_one_standard_deviation_up_and_down():
+    result = made_result(labels=("only",))
+    ax = regret_figure(result, new_figure().add_subplot())
+    (band,) = ax.collections
+    corners = band.get_paths()[0].vertices
+    regret = result.average_regret["only"][:, -1]
+    at_end = corners[corners[:, 0] == 100, 1]
+    assert at_end.max() == pytest.approx(regret.mean() + regret.std(ddof=1), rel=1e-12)
+    assert at_end.min() == pytest.approx(regret.mean() - regret.std(ddof=1), rel=1e-12)
+
+
+def test_one_run_has_no_band_and_says_so():
+    ax = drawn(runs=1)
+    assert len(ax.collections) == 0
+    assert ax.get_title(loc="left") == "one run"
+
+
+def test_the_legend_lists_the_curves_from_the_top():
+    assert legend_of(drawn()) == ["high", "low"]
+
+
+def test_curves_differ_in_line_style_and_not_in_colour_alone():
+    labels = tuple("abcdefg")
+    lines = drawn(labels=labels).get_lines()
+    assert len({line.get_color() for line in lines}) == len(labels)
+    assert len({str(line._dash_pattern) for line in lines}) == len(labels)
+
+
+def test_a_policy_keeps_its_style_beside_others():
+    alone, beside = drawn(labels=("low",)), drawn(labels=("low", "high"))
+    styles = [
+        {line.get_label(): (line.get_color(), line.get_linestyle()) for line in ax.get_lines()}
+        for ax in (alone, beside)
+    ]
+    assert styles[0]["low"] == styles[1]["low"]
+
+
+def test_drawing_into_given_axes_leaves_pyplot_alone():
+    axes = new_figure().subplots(1, 2)
+    assert regret_figure(made_result(), axes[0]) is axes[0]
+    replay_figure(made_replay(np.array([0.4, 0.9]), np.array([True, True])), new_figure().subplots(2, 1))
+    assert plt.get_fignums() == []
+
+
+def test_without_axes_pyplot_has_the_figure():
+    ax = made_result().plot()
+    assert [plt.figure(number) for number in plt.get_fignums()] == [ax.figure]
+
+
+def test_negative_regret_is_not_cut_off():
+    result = made_result(labels=("odd",))
+    shifted = Result(**{**vars(result), "average_regret": {"odd": result.average_regret["odd"] - 50.0}})
+    assert regret_figure(shifted, new_figure().add_subplot()).get_ylim()[0] < -40
+    assert drawn().get_ylim()[0] == 0
+
+
+def test_calibration_draws_the_bins():
+    rng = np.random.default_rng(3)
+    p = rng.random(500)
+    result = made_replay(p, rng.random(500) < p)
+    left, _ = replay_figure(result, new_figure().subplots(1, 2))
+    (container,) = [c for c in left.containers if c.get_label().startswith("observed")]
+    points, _, (bars,) = container.lines
+    np.testing.assert_array_equal(points.get_xdata(), result.calibration["predicted"])
+    np.testing.assert_array_equal(points.get_ydata(), result.calibration["observed"])
+    half = np.array([np.ptp(segment[:, 1]) / 2 for segment in bars.get_segments()])
+    np.testing.assert_allclose(half, 1.96 * result.calibration["standard_error"], rtol=1e-9)
+    assert [text.get_text() for text in left.texts] == [str(n) for n in result.calibration["count"]]
+
+
+def test_large_counts_fit_their_bars():
+    p = np.full(25_000, 0.45)
+    left, _ = replay_figure(made_replay(p, p > 1), new_figure().subplots(1, 2))
+    assert [text.get_text() for text in left.texts] == ["25k"]
+
+
+def test_running_log_loss_ends_at_the_log_loss():
+    rng = np.random.default_rng(4)
+    p = rng.random(5_000)
+    result = made_replay(p, rng.random(5_000) < p)
+    _, right = replay_figure(result, new_figure().subplots(1, 2))
+    curve = right.get_lines()[1]
+    assert curve.get_xdata()[[0, -1]].tolist() == [1, 5_000]
+    assert curve.get_ydata()[-1] == pytest.approx(result.log_loss, rel=1e-12)
+    assert len(curve.get_xdata()) <= 1_500
+    assert legend_of(right) == ["fair coin: 0.6931", f"so far; at the end {result.log_loss:.4f}"]
+
+
+def test_infinite_log_loss_is_shown_and_dated():
+    result = made_replay(np.array([0.5, 0.6, 0.0, 0.7]), np.array([True, True, True, True]))
+    _, right = replay_figure(result, new_figure().subplots(1, 2))
+    assert legend_of(right)[1:] == ["so far; at the end inf", "infinite from comparison 3"]
+    assert np.isfinite(right.get_ylim()).all()
+
+
+@pytest.mark.parametrize("extension", [".png", ".svg", ".pdf"])
+def test_a_picture_is_the_same_bytes_each_time(tmp_path: Path, extension: str):
+    files = [tmp_path / f"{i}{extension}" for i in range(2)]
+    for file in files:
+        save_figure(drawn().figure, file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(files[0].read_bytes()) > 1_000
+
+
+def test_wrong_arguments_are_named(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"axes holds 3 axes; two are wanted"):
+        replay_figure(made_replay(np.array([0.5]), np.array([True])), new_figure().subplots(1, 3))
+    with pytest.raises(ValueError, match=r"must end in one of \.png, \.svg, \.pdf"):
+        save_figure(new_figure(), tmp_path / "picture.gif")
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for draw in (new_figure, made_result().plot):
+        with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'fastcolst\[study\]'"):
+            draw()
