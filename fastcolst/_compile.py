@@ -11,11 +11,11 @@ Three decorators serve the whole package:
     rules are registered NamedTuples with ordinary methods, and kernels reach those methods through generic
     functions, so that one kernel source serves every combination.
 
-The cache differs from Numba's own in what makes an entry valid. Numba stamps a kernel with the one file that defines it, so that
-machine code survives a change of a helper in another file. Here the key holds a digest of every source of the
-package, the flags and the boundscheck setting. Entries are single checksummed files named by their key, so that processes which compile
-at the same time cannot mix theirs up, and code that involves a class from outside the package is never written: it would go stale
-with the user's file, and would stop processes that cannot import that file.
+The cache differs from Numba's own in what makes an entry valid. Numba stamps a kernel with the one file that defines
+it, so that machine code survives a change of a helper in another file. Here the key holds a digest of every source of
+the package, the flags and the boundscheck setting. Entries are single checksummed files named by their key, so that
+processes which compile at the same time cannot mix theirs up, and code that involves a class from outside the package
+is never written: it would go stale with the user's file, and would stop processes that cannot import that file.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ __all__ = ["cache_info", "generic", "helper", "kernel", "make_agent", "register"
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
-# Every flag is explicit: one left out would be inherited from whichever caller is compiled first. No "nnan" and no "ninf": kernels
-# look for them. No "reassoc": it lets two specialisations of one formula round differently, and the loops run over arms, where it gains nothing.
+# Every flag is explicit: one left out would be inherited from whichever caller is compiled first. No "nnan" and no
+# "ninf": kernels look for them. No "reassoc": it lets two specialisations of one formula round differently, and the
+# loops run over arms, where it gains nothing.
 FLAGS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
@@ -56,6 +57,7 @@ KERNELS: list[Any] = []
 
 _PACKAGE = __name__.partition(".")[0]
 _REGISTERED: set[type] = set()
+_WARNINGS: list[str] = []
 
 
 def _digest_of_sources() -> str:
@@ -86,8 +88,8 @@ def register(cls: C) -> C:
     Parameters
     ----------
     cls : type
-        A class that derives from ``typing.NamedTuple`` directly, has at least one field, and whose fields are numbers, arrays
-        or registered instances. Methods must be written in the subset of Python that Numba compiles; class
+        A class that derives from ``typing.NamedTuple`` directly, has at least one field, and whose fields are numbers,
+        arrays or registered instances. Methods must be written in the subset of Python that Numba compiles; class
         attributes are invisible to them (use fields or module globals).
 
     Raises
@@ -128,7 +130,7 @@ def register(cls: C) -> C:
         return self.checked() if hasattr(klass, "checked") else self
 
     new.__signature__ = inspect.signature(plain_new)  # type: ignore[attr-defined]
-    cls.__new__ = new  # type: ignore[method-assign]
+    cls.__new__ = new  # type: ignore[method-assign, assignment]
     _REGISTERED.add(cls)
     return cls
 
@@ -162,8 +164,8 @@ def _as_float(cls: type, name: str, value: object) -> float:
 def generic(function: F) -> F:
     """Let ``function(self, ...)`` call the method of that name, in Python and in kernels.
 
-    The body of ``function`` is what a registered class without such a method gets. Numba dispatches overloads on a fixed number
-    of arguments (one overload taking ``*args`` does not lower), hence the table by arity.
+    The body of ``function`` is what a registered class without such a method gets. Numba dispatches overloads on a
+    fixed number of arguments (one overload taking ``*args`` does not lower), hence the table by arity.
     """
     name = function.__name__
 
@@ -176,7 +178,7 @@ def generic(function: F) -> F:
         return getattr(cls, name, function) if cls in _REGISTERED else None
 
     by_arity: dict[int, Callable[..., Any]] = {
-        1: lambda self: method(self),
+        1: method,
         2: lambda self, a: method(self),
         3: lambda self, a, b: method(self),
         4: lambda self, a, b, c: method(self),
@@ -209,7 +211,7 @@ def kernel(function: F) -> F:
 
 
 class _Entries:
-    """The cache files of one kernel: ``<base>.<digest of sources>.<digest of key>.nbc``, each a checksum and a pickle."""
+    """The cache files of one kernel, ``<base>.<digest of sources>.<digest of key>.nbc``: a checksum and a pickle."""
 
     def __init__(self, folder: str, base: str) -> None:
         self.folder = Path(folder)
@@ -239,7 +241,7 @@ class _Entries:
         temporary = self.path(key).with_suffix(f".{os.getpid()}-{os.urandom(4).hex()}.tmp")
         try:
             temporary.write_bytes(hashlib.sha256(content).digest() + content)
-            os.replace(temporary, self.path(key))
+            temporary.replace(self.path(key))
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
@@ -261,18 +263,13 @@ def _classes_in(type_: types.Type) -> Iterator[type]:
 def _is_ours(signature: Any) -> bool:
     """True when machine code for this signature depends on no class from outside the package."""
     arguments = signature.args if hasattr(signature, "args") else signature
-    return all(
-        cls.__module__.partition(".")[0] == _PACKAGE for argument in arguments for cls in _classes_in(argument)
-    )
-
-
-_warned = False
+    return all(cls.__module__.partition(".")[0] == _PACKAGE for argument in arguments for cls in _classes_in(argument))
 
 
 def _warn_uncached(reason: object) -> None:
-    global _warned
-    if not _warned:
-        _warned = True
+    """Warn of it once in a process."""
+    if not _WARNINGS:
+        _WARNINGS.append(str(reason))
         warnings.warn(
             f"fastcolst cannot keep its compiled kernels ({reason}): every process compiles them again. "
             "Set NUMBA_CACHE_DIR to a writable folder.",
@@ -326,18 +323,18 @@ def _attach_cache(dispatcher: Any) -> None:
 # --- an argument that costs nothing to pass ------------------------------------------------------------------------
 
 
-class AgentType(types.StructRef):
+class AgentType(types.StructRef):  # type: ignore[misc]
     """The type of an :class:`Agent`, which holds the types of its rule and its state."""
 
     def preprocess_fields(self, fields: Any) -> Any:
         return tuple((name, types.unliteral(type_)) for name, type_ in fields)
 
 
-class Agent(structref.StructRefProxy):
+class Agent(structref.StructRefProxy):  # type: ignore[misc]
     """A rule and a state under one handle, for kernels.
 
-    Numba works out the type of a NamedTuple at every call, a microsecond for each one that is nested in it: seven for a rule and a state. A
-    handle knows its type. The arrays of the state are shared, not copied.
+    Numba works out the type of a NamedTuple at every call, a microsecond for each one that is nested in it: seven for a
+    rule and a state. A handle knows its type. The arrays of the state are shared, not copied.
     """
 
     __slots__ = ()
@@ -370,7 +367,8 @@ def cache_info() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``path`` (str, or None when kernels are not cached), ``entries`` (int) and ``bytes`` (int), of this version's files.
+        ``path`` (str, or None when kernels are not cached), ``entries`` (int) and ``bytes`` (int), of this version's
+        files.
     """
     folders = {Path(k._cache.cache_path) for k in KERNELS if getattr(getattr(k, "_cache", None), "cache_path", None)}
     files = [file for folder in folders for file in folder.glob(f"*.{SOURCES}.*.nbc")]

@@ -351,9 +351,7 @@ def _listed(examples: Iterable[str]) -> str:
 
 
 def _add_simulate(commands: Any) -> None:
-    command = _add_command(
-        commands, "simulate", _simulate, "play policies against each other and report their regret"
-    )
+    command = _add_command(commands, "simulate", _simulate, "play policies against each other and report their regret")
     add = command.add_argument_group("problem").add_argument
     sizes = "norm of the true parameter: below 1/sqrt(D), up to 1, or up to sqrt(D) [%(default)s]"
     add("--scenario", choices=SCENARIOS, default="hard", help=sizes)

@@ -4,11 +4,11 @@ A model is a comparison function F, the probability that the first arm wins,
 
     P(first beats second) = F(u_first - u_second),
 
-together with a perturbation distribution G such that the difference of two independent draws of G has the law F. Bengs, Saha and
-Huellermeier (2022), section 2, call this a linear stochastic transitivity model.
+together with a perturbation distribution G such that the difference of two independent draws of G has the law F. Bengs,
+Saha and Huellermeier (2022), section 2, call this a linear stochastic transitivity model.
 
-The three models here serve arrays in Python and scalars in kernels with the same branch-free formulas. A model of one's own is a
-registered NamedTuple with ``cdf``, ``pdf``, ``raw`` and ``perturb``; see :func:`comparison_model`.
+The three models here serve arrays in Python and scalars in kernels with the same branch-free formulas. A model of one's
+own is a registered NamedTuple with ``cdf``, ``pdf``, ``raw`` and ``perturb``; see :func:`comparison_model`.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class BradleyTerry(NamedTuple):
     scale: float = 1.0
 
     def checked(self) -> BradleyTerry:
+        """Itself, if its field is in range."""
         _check_positive("BradleyTerry", "scale", self.scale)
         return self
 
@@ -159,8 +160,8 @@ class Thurstone(NamedTuple):
     Parameters
     ----------
     sigma : float, default 1.0
-        Standard deviation of the perturbation G, in units of utility; positive. (The coefficients of a probit regression
-        are those for sigma = 1/sqrt(2).)
+        Standard deviation of the perturbation G, in units of utility; positive. (The coefficients of a probit
+        regression are those for sigma = 1/sqrt(2).)
 
     Raises
     ------
@@ -181,6 +182,7 @@ class Thurstone(NamedTuple):
     sigma: float = 1.0
 
     def checked(self) -> Thurstone:
+        """Itself, if its field is in range."""
         _check_positive("Thurstone", "sigma", self.sigma)
         return self
 
@@ -264,6 +266,7 @@ class ExponentialNoise(NamedTuple):
     rate: float = 1.0
 
     def checked(self) -> ExponentialNoise:
+        """Itself, if its field is in range."""
         _check_positive("ExponentialNoise", "rate", self.rate)
         return self
 
@@ -305,18 +308,35 @@ class ExponentialNoise(NamedTuple):
 
 # --- the normal law's tails ------------------------------------------------------------------------------------------
 
-# (1 + 2x) erfcx(x) as a polynomial in (x - 3.75)/(x + 3.75), after Shepherd and Laframboise (1981): Chebyshev coefficients of degree 22
-# found with 60 digits, rewritten in powers. Relative error 3e-16 on [0, 1e8].
-_ERFCX = np.array([
-    1.2375126308378275, -0.14024059858554525, 0.0035854154854790257,
-    0.08227673848999506, -0.10880393014244462, 0.09230432116428125,
-    -0.05869339857664934, 0.02836227737211114, -0.009746579683265262,
-    0.0017556261651970652, 0.000293714378044958, -0.00029015535246077655,
-    5.164652974177416e-05, 2.2387565714911816e-05, -1.1438048033346894e-05,
-    -9.792625707303523e-07, 1.7419821586224816e-06, -5.084465378687302e-08,
-    -2.4857126248016745e-07, 1.879082322370048e-08, 3.197926671666804e-08,
-    -1.9551358868985616e-09, -2.623107347133476e-09,
-])
+# (1 + 2x) erfcx(x) as a polynomial in (x - 3.75)/(x + 3.75), after Shepherd and Laframboise (1981): Chebyshev
+# coefficients of degree 22 found with 60 digits, rewritten in powers. Relative error 3e-16 on [0, 1e8].
+_ERFCX = np.array(
+    [
+        1.2375126308378275,
+        -0.14024059858554525,
+        0.0035854154854790257,
+        0.08227673848999506,
+        -0.10880393014244462,
+        0.09230432116428125,
+        -0.05869339857664934,
+        0.02836227737211114,
+        -0.009746579683265262,
+        0.0017556261651970652,
+        0.000293714378044958,
+        -0.00029015535246077655,
+        5.164652974177416e-05,
+        2.2387565714911816e-05,
+        -1.1438048033346894e-05,
+        -9.792625707303523e-07,
+        1.7419821586224816e-06,
+        -5.084465378687302e-08,
+        -2.4857126248016745e-07,
+        1.879082322370048e-08,
+        3.197926671666804e-08,
+        -1.9551358868985616e-09,
+        -2.623107347133476e-09,
+    ]
+)
 
 
 @helper
@@ -336,7 +356,8 @@ def _scaled_phi(v: Any) -> Any:
     return (v > 0.0) * (1.0 - tail * np.exp(-0.5 * v * v)) + (v <= 0.0) * tail
 
 
-# --- the door ----------------------------------------------------------------------------------------------------------
+# --- the door
+# ----------------------------------------------------------------------------------------------------------
 
 _BY_NAME: dict[str, type] = {
     "bradley-terry": BradleyTerry,
@@ -351,10 +372,11 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
     Parameters
     ----------
     value : str or NamedTuple
-        "bradley-terry", "thurstone", "exponential", or an instance of a model. A model of one's own is a NamedTuple with
-        ``cdf(u)`` and ``pdf(u)`` (scalars in, scalars out, F(u) + F(-u) = 1), ``raw(rng, size=None)``, which returns
-        ``rng.standard_exponential(size)`` or ``rng.standard_normal(size)``, and ``perturb(value)``, which turns such a number into a draw of
-        G. It may add ``log_cdf``, ``score`` (f/F) and ``weight`` (f^2/(F(1-F))) where the quotients lose accuracy in the tails.
+        "bradley-terry", "thurstone", "exponential", or an instance of a model. A model of one's own is a NamedTuple
+        with ``cdf(u)`` and ``pdf(u)`` (scalars in, scalars out, F(u) + F(-u) = 1), ``raw(rng, size=None)``, which
+        returns ``rng.standard_exponential(size)`` or ``rng.standard_normal(size)``, and ``perturb(value)``, which turns
+        such a number into a draw of G. It may add ``log_cdf``, ``score`` (f/F) and ``weight`` (f^2/(F(1-F))) where the
+        quotients lose accuracy in the tails.
     argument : str
         The name of the argument, for messages.
 
@@ -378,7 +400,9 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
     for u in (0.0, 0.5, 1.0, 3.0):
         total = float(cdf(value, u)) + float(cdf(value, -u))
         if not abs(total - 1.0) < 1e-9:
-            raise ValueError(f"{argument}: {cls.__name__}.cdf({u}) + cdf({-u}) is {total}; a comparison function needs 1")
+            raise ValueError(
+                f"{argument}: {cls.__name__}.cdf({u}) + cdf({-u}) is {total}; a comparison function needs 1"
+            )
     return value
 
 

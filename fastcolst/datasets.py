@@ -39,9 +39,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_CONDITION = re.compile(
-    r"\s*(?P<column>\S.*?)\s*(?P<operator>==|!=|<=|>=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL
-)
+_CONDITION = re.compile(r"\s*(?P<column>\S.*?)\s*(?P<operator>==|!=|<=|>=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(\d+(?P<fraction>\.\d*)?|(?P<point>\.\d+))(?P<exponent>[eE][+-]?\d+)?")
 _WILDCARD = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
 
@@ -102,17 +100,13 @@ class Log:
         object.__setattr__(self, "features", tuple(self.features))
         object.__setattr__(self, "where", tuple(self.where))
         if len(self.features) != contrasts.shape[1]:
-            raise ValueError(
-                f"features has {len(self.features)} names; contrasts has {contrasts.shape[1]} columns"
-            )
+            raise ValueError(f"features has {len(self.features)} names; contrasts has {contrasts.shape[1]} columns")
         left_out = (self.draws, self.missing, self.unknown)
         if min(left_out) < 0 or self.selected != len(contrasts) + sum(left_out) or self.rows < self.selected:
             raise ValueError(f"rows={self.rows}, selected={self.selected} do not add up with {self.counts}")
 
     @classmethod
-    def from_arrays(
-        cls, contrasts: ArrayLike, wins: ArrayLike, *, features: Sequence[str] | None = None
-    ) -> Log:
+    def from_arrays(cls, contrasts: ArrayLike, wins: ArrayLike, *, features: Sequence[str] | None = None) -> Log:
         """Return a log of comparisons that are in memory, all of them decisive.
 
         Parameters
@@ -237,9 +231,7 @@ def read_log(
     if contrast is not None and (first is not None or second is not None):
         raise ValueError("contrast and first/second exclude each other: give the contrast or both groups")
     if (first is None) != (second is None):
-        raise ValueError(
-            f"{'second' if second is None else 'first'} is missing: first and second go together"
-        )
+        raise ValueError(f"{'second' if second is None else 'first'} is missing: first and second go together")
     texts = () if where is None else (where,) if isinstance(where, str) else tuple(where)
     conditions = [_parse_condition(text) for text in texts]
     request = _Request(os.fspath(path), first, second, contrast, outcome, [c.column for c in conditions])
@@ -288,8 +280,7 @@ def _check_finite(groups: Sequence[_Group], rows: NDArray[np.bool_]) -> None:
             row, column = infinite[0]
             value = group.values[row, column]
             raise ValueError(
-                f"column {group.names[column]!r} is {value} in row {row} (the first is 0); "
-                "every feature must be finite"
+                f"column {group.names[column]!r} is {value} in row {row} (the first is 0); every feature must be finite"
             )
 
 
@@ -355,25 +346,19 @@ class _Condition(NamedTuple):
             return np.array([value is not None for value in values], dtype=np.bool_), self.value
         held = "numbers" if kind in "biuf" else "texts" if kind in "UO" else f"values of type {values.dtype}"
         wanted = "a text" if text else "a number"
-        raise ValueError(
-            f"where={self.text!r} compares column {self.column!r}, which holds {held}, with {wanted}"
-        )
+        raise ValueError(f"where={self.text!r} compares column {self.column!r}, which holds {held}, with {wanted}")
 
     def _date(self) -> np.datetime64:
         try:
             return np.datetime64(str(self.value))
         except ValueError:
-            raise ValueError(
-                f"where={self.text!r}: column {self.column!r} holds dates, wants '2026-01-31'"
-            ) from None
+            raise ValueError(f"where={self.text!r}: column {self.column!r} holds dates, wants '2026-01-31'") from None
 
 
 def _parse_condition(text: str) -> _Condition:
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise ValueError(
-            f"where={text!r} is not a column, one of == != < <= > >=, and a number or a quoted text"
-        )
+        raise ValueError(f"where={text!r} is not a column, one of == != < <= > >=, and a number or a quoted text")
     return _Condition(text, found["column"], found["operator"], _parse_value(found["value"], text))
 
 
@@ -408,9 +393,7 @@ def _read_csv(file: BinaryIO, path: str, compression: str | None) -> Any:
     try:
         # Without a look at the first two lines pandas renames a column whose name is there twice, and takes
         # the first for an index, shifting all names by one, if rows have a field too many: without a word.
-        start = pandas.read_csv(
-            file, compression=compression, header=None, nrows=2, dtype=str, keep_default_na=False
-        )
+        start = pandas.read_csv(file, compression=compression, header=None, nrows=2, dtype=str, keep_default_na=False)
         file.seek(0)
         table = pandas.read_csv(file, compression=compression, low_memory=False)
     except Exception as error:
@@ -444,9 +427,7 @@ def _from_table(table: Any, request: _Request) -> _Raw:
     outcome = _named(request.outcome, ("outcome", "y"), names, "outcome", request.path)
     for group in groups:
         if outcome in group:
-            raise ValueError(
-                f"column {outcome!r} is the outcome and a feature too; choose the features more narrowly"
-            )
+            raise ValueError(f"column {outcome!r} is the outcome and a feature too; choose the features more narrowly")
     outcomes, text = _numbers(table[outcome])
     outcomes[text] = np.inf  # not missing, and no value of any coding
     return _Raw(
@@ -693,9 +674,7 @@ class Learner(Protocol):
     def theta(self) -> NDArray[np.float64]:
         """(d,) estimate."""
 
-    def learn_and_predict(
-        self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def learn_and_predict(self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Learn (m, d) comparisons in order; return (m,) probabilities, each from before it is learned."""
 
 
@@ -878,9 +857,7 @@ class ReplayResult:
             for low, high, n, mean, observed, error in self.calibration.tolist()
         ]
         coefficients = [("feature", "coefficient")]
-        coefficients += [
-            (name, f"{value:.6g}") for name, value in zip(self.log.features, self.theta, strict=True)
-        ]
+        coefficients += [(name, f"{value:.6g}") for name, value in zip(self.log.features, self.theta, strict=True)]
         scores = [("log loss", self.log_loss), ("accuracy", self.accuracy), ("Brier score", self.brier)]
         score_rows = [(name, f"{value:.4f}") for name, value in scores]
         head = [f"{self.label}: each comparison predicted before it was learned", self.log.counts]

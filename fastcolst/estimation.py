@@ -1,7 +1,7 @@
 """Estimators: how theta follows from comparisons.
 
-An estimator is a registered NamedTuple of numbers; what it remembers is a NamedTuple of arrays that holds at least ``theta``.
-It takes one comparison at a time through the generic function :func:`learn`.
+An estimator is a registered NamedTuple of numbers; what it remembers is a NamedTuple of arrays that holds at least
+``theta``. It takes one comparison at a time through the generic function :func:`learn`.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class SGD(NamedTuple):
     radius : float, optional
         theta is projected onto the ball of this radius after each step. None: no projection.
     score : {"likelihood", "residual"}
-        What g is: the derivative of the log-likelihood, (y - F) f/(F(1-F)), or the paper's residual y - F. They agree for the
-        logistic model of scale 1 only.
+        What g is: the derivative of the log-likelihood, (y - F) f/(F(1-F)), or the paper's residual y - F. They agree
+        for the logistic model of scale 1 only.
 
     Raises
     ------
@@ -77,7 +77,8 @@ class SGD(NamedTuple):
 
     Notes
     -----
-    O(d) a comparison. At a constant rate theta does not converge to the true parameter: it keeps moving, and grows well past it.
+    O(d) a comparison. At a constant rate theta does not converge to the true parameter: it keeps moving, and grows well
+    past it.
 
     References
     ----------
@@ -92,10 +93,11 @@ class SGD(NamedTuple):
 
     learning_rate: float = 0.5
     decay: float = 0.0
-    radius: float | None = None
-    score: str | int = "likelihood"
+    radius: Any = None  # kernels see a number: inf for None
+    score: Any = "likelihood"  # kernels see 0 or 1
 
     def checked(self) -> SGD:
+        """Itself, with radius and score as the numbers that kernels take."""
         if not 0.0 < self.learning_rate < math.inf:
             raise ValueError(f"SGD: learning_rate is {self.learning_rate!r}; a positive finite number is wanted")
         if not 0.0 <= self.decay <= 1.0:
@@ -161,7 +163,7 @@ def estimator_of(value: Any) -> Any:
 def score_code(value: str | int, owner: str) -> int:
     """The number by which kernels know a score: 0 likelihood, 1 residual."""
     if value in SCORES:
-        return SCORES.index(value)  # type: ignore[arg-type]
+        return SCORES.index(value)
     if type(value) is int and 0 <= value < len(SCORES):
         return value
     raise ValueError(f"{owner}: score is {value!r}; wanted one of {', '.join(map(repr, SCORES))}")

@@ -1,8 +1,9 @@
 """Problems: where contexts, true utilities and answers come from in a simulation.
 
-A problem fills chunks of rounds that any policy can play. The duel of a round is decided by one latent number D ~ F*, the difference of two draws of the
-true perturbation G*: the first arm wins iff u_first - u_second + D > 0, which has probability F*(u_first - u_second) whatever the
-arms. So all policies that are compared meet the same contexts and the same luck.
+A problem fills chunks of rounds that any policy can play. The duel of a round is decided by one latent number D ~ F*,
+the difference of two draws of the true perturbation G*: the first arm wins iff u_first - u_second + D > 0, which has
+probability F*(u_first - u_second) whatever the arms. So all policies that are compared meet the same contexts and the
+same luck.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generato
 __all__ = ["Ball", "FixedContexts", "Scenario"]
 
 CHUNK_BYTES = 2**20
-"""Size of a chunk's contexts: large enough that a kernel's call costs nothing, small enough for the processor's cache."""
+"""Size of a chunk's contexts: so large that a kernel's call costs nothing, small enough for the processor's cache."""
 LARGEST_CHUNK = 4096
 
 
@@ -39,8 +40,8 @@ def fill(self: Any, rng: Any, out: Any) -> None:
 class Ball(NamedTuple):
     """Contexts uniform in the unit ball, afresh every round, for (n, d) = (n_arms, n_features).
 
-    A point uniform on the sphere in d + 2 dimensions without two of its coordinates is uniform in the ball: normal variates g, h,
-    and g / sqrt(|g|^2 + h_1^2 + h_2^2).
+    A point uniform on the sphere in d + 2 dimensions without two of its coordinates is uniform in the ball: normal
+    variates g, h, and g / sqrt(|g|^2 + h_1^2 + h_2^2).
 
     Parameters
     ----------
@@ -162,8 +163,9 @@ class Scenario:
     comparison : str or model, default "bradley-terry"
         The model that answers: G* and F*.
     contexts : "ball", "fixed", array or NamedTuple with ``fill(rng, out)``
-        "ball": uniform in the unit ball, afresh every round. "fixed": so drawn once a run, then kept. An array (n_arms, n_features): those. A
-        law of one's own draws a round's contexts into ``out``, (n_arms, n_features), from a NumPy Generator.
+        "ball": uniform in the unit ball, afresh every round. "fixed": so drawn once a run, then kept. An array (n_arms,
+        n_features): those. A law of one's own draws a round's contexts into ``out``, (n_arms, n_features), from a NumPy
+        Generator.
 
     Raises
     ------
@@ -203,14 +205,13 @@ class Scenario:
         scenario = cls.__new__(cls)
         scenario._setup(count("n_features", n_features), n_arms, comparison, "ball")
         scenario._draw_theta = lambda rng: _in_shell(rng, scenario.n_features, lowest, highest)
-        scenario._text = (
-            f"Scenario.{name}(n_arms={scenario.n_arms}, n_features={scenario.n_features}, comparison={scenario.comparison!r})"
-        )
+        sizes = f"n_arms={scenario.n_arms}, n_features={scenario.n_features}"
+        scenario._text = f"Scenario.{name}({sizes}, comparison={scenario.comparison!r})"
         return scenario
 
     @classmethod
     def easy(cls, *, n_arms: int = 50, n_features: int = 10, comparison: Any = "bradley-terry") -> Scenario:
-        """E(d, n, G*): theta uniform in the ball of radius 1/sqrt(d), drawn once a run; contexts uniform in the unit ball."""
+        """E(d, n, G*): theta uniform in the ball of radius 1/sqrt(d) once a run, contexts uniform in the unit ball."""
         d = count("n_features", n_features)
         return cls._norm_between("easy", 0.0, 1.0 / math.sqrt(d), n_arms, d, comparison)
 
@@ -232,13 +233,17 @@ class Scenario:
         self._contexts = contexts
         if isinstance(contexts, str):
             if contexts not in ("ball", "fixed"):
-                raise ValueError(f"contexts is {contexts!r}; wanted 'ball', 'fixed', an array or a NamedTuple with fill")
+                raise ValueError(
+                    f"contexts is {contexts!r}; wanted 'ball', 'fixed', an array or a NamedTuple with fill"
+                )
         elif callable(getattr(type(contexts), "fill", None)) and not isinstance(contexts, np.ndarray):
             self._contexts = registered(contexts, "contexts")
         else:
             array = feature_rows("contexts", contexts, None).copy()
             if array.shape[1] != n_features:
-                raise ValueError(f"contexts has {array.shape[1]} features and theta {n_features}; equal numbers are wanted")
+                raise ValueError(
+                    f"contexts has {array.shape[1]} features and theta {n_features}; equal numbers are wanted"
+                )
             if n_arms not in (None, len(array)):
                 raise ValueError(f"n_arms is {n_arms} and contexts has {len(array)} rows; equal numbers are wanted")
             n_arms, self._contexts = len(array), array
@@ -269,7 +274,7 @@ def _in_ball(rng: Generator, n: int, d: int) -> NDArray[np.float64]:
     """Points uniform in the unit ball, (n, d): NumPy's version of what :class:`Ball` does round by round."""
     normal = rng.standard_normal((n, d))
     square = (normal * normal).sum(axis=1) + 2.0 * rng.standard_exponential(n)
-    return normal / np.sqrt(square)[:, np.newaxis]  # type: ignore[no-any-return]
+    return normal / np.sqrt(square)[:, np.newaxis]
 
 
 def _in_shell(rng: Generator, d: int, lowest: float, highest: float) -> NDArray[np.float64]:

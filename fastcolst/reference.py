@@ -346,11 +346,11 @@ class UniformPairs:
 
     # the unused arguments below are those of every policy
 
-    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:  # noqa: ARG002
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
         """Draw what one round consumes: two uniforms and no raw variates."""
         return rng.random(2), np.empty(0)
 
-    def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:  # noqa: ARG002
+    def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
         """Choose a pair of distinct rows of contexts (n, d)."""
         self.round += 1
         return distinct_pair(len(contexts), uniforms)
@@ -359,7 +359,7 @@ class UniformPairs:
         """Learn nothing."""
 
 
-def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, with which numbers
+def simulate(
     policy: CoLSTIM | UniformPairs,
     contexts_source: Callable[[int], Floats],
     theta: Floats,

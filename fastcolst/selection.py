@@ -54,9 +54,7 @@ def perturbed_argmax(utilities: Any, squared_widths: Any, noise: Any, clip: floa
 
 
 @helper
-def optimistic_argmax(
-    utilities: Any, whitened: Any, first: int, scale: float, allow_first: bool, work: Any
-) -> int:
+def optimistic_argmax(utilities: Any, whitened: Any, first: int, scale: float, allow_first: bool, work: Any) -> int:
     """The toughest rival of an arm, argmax_i u_i - u_first + c1 |x_i - x_first|_{M^-1}.
 
     Parameters

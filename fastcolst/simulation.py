@@ -26,7 +26,7 @@ POLL_SECONDS = 0.1
 """How often the caller's thread looks up: for Ctrl-C, for the progress bar."""
 
 
-def simulate(
+def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, how often
     policies: Mapping[str, Policy],
     scenario: Any,
     horizon: int,
@@ -41,8 +41,8 @@ def simulate(
     Parameters
     ----------
     policies : dict of label to policy
-        Templates: each run gets a fresh copy with its own stream, in which an open ``horizon`` and ``n_arms`` are filled in.
-        The templates stay as they are.
+        Templates: each run gets a fresh copy with its own stream, in which an open ``horizon`` and ``n_arms`` are
+        filled in. The templates stay as they are.
     scenario : Scenario
         The problem. Each run's contexts and answers are drawn once and shared by all policies.
     horizon : int
@@ -70,8 +70,8 @@ def simulate(
 
     Notes
     -----
-    Kernels release the GIL, so threads run side by side. Memory does not grow with the horizon. Ctrl-C is answered between
-    two chunks, within a second.
+    Kernels release the GIL, so threads run side by side. Memory does not grow with the horizon. Ctrl-C is answered
+    between two chunks, within a second.
 
     References
     ----------
@@ -87,7 +87,11 @@ def simulate(
     """
     templates = _templates(policies)
     plan = _Plan(
-        templates, scenario, count("horizon", horizon), entropy_of(rng), _checkpoint_rounds(checkpoints, horizon)
+        templates,
+        scenario,
+        count("horizon", horizon),
+        entropy_of(rng),
+        _checkpoint_rounds(checkpoints, horizon),
     )
     runs = count("runs", runs)
     workers = min(runs, _processors() if threads is None else count("threads", threads))
@@ -122,9 +126,7 @@ class _Plan(NamedTuple):
     def policy(self, label: str, run: int) -> Policy:
         """The policy of a run, fresh."""
         key = SeedSequence(self.entropy, spawn_key=(POLICY, run, *label_key(label)))
-        return self.templates[label]._fitted_to(
-            self.scenario.n_features, self.scenario.n_arms, self.horizon, key
-        )
+        return self.templates[label]._fitted_to(self.scenario.n_features, self.scenario.n_arms, self.horizon, key)
 
 
 class _Record:
@@ -165,7 +167,9 @@ def _play_run(plan: _Plan, run: int, record: _Record, stop: threading.Event) -> 
 
 def _watch(futures: list[Future[None]], records: list[_Record], total: int, progress: bool) -> None:
     """Wait for the runs to end or for one to fail, looking up now and then."""
-    bar = optional_import("tqdm", "progress=True").tqdm(total=total, unit="round", unit_scale=True) if progress else None
+    bar = (
+        optional_import("tqdm", "progress=True").tqdm(total=total, unit="round", unit_scale=True) if progress else None
+    )
     try:
         pending: set[Future[None]] = set(futures)
         while pending:

@@ -1,10 +1,11 @@
 """Random streams: where every random number comes from.
 
-A stream is named by what it is for: ``SeedSequence`` spawn keys hold (purpose, run, ...), so that no stream depends on how many others
-there are, on threads or on the order of work.
+A stream is named by what it is for: ``SeedSequence`` spawn keys hold (purpose, run, ...), so that no stream depends on
+how many others there are, on threads or on the order of work.
 
-Policies and outcomes draw from NumPy generators. The contexts of a simulation take hundreds of normal variates a round, and a generator's call for
-one costs as much as the arithmetic of ten; they are therefore expanded from two uniforms of the generator by SplitMix64, inside the kernel.
+Policies and outcomes draw from NumPy generators. The contexts of a simulation take hundreds of normal variates a round,
+and a generator's call for one costs as much as the arithmetic of ten; they are therefore expanded from two uniforms of
+the generator by SplitMix64, inside the kernel.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def label_key(label: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4))
 
 
-# --- SplitMix64 (Steele, Lea, Flood 2014) and the ziggurat (Marsaglia, Tsang 2000) ------------------------------------------
+# --- SplitMix64 (Steele, Lea, Flood 2014) and the ziggurat (Marsaglia, Tsang 2000)
+# ------------------------------------------
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -80,8 +82,11 @@ _TAIL = 3.6541528853610088
 
 
 def _ziggurat() -> tuple[Any, Any, Any]:
-    """For 256 layers: width of a unit of the 52-bit signed mantissa, mantissas accepted at once, density at the edges."""
-    density = lambda x: math.exp(-0.5 * x * x)  # noqa: E731
+    """For 256 layers: width of a unit of the signed mantissa, mantissas accepted at once, density at the edges."""
+
+    def density(x: float) -> float:
+        return math.exp(-0.5 * x * x)
+
     tail_area = math.sqrt(math.pi / 2.0) * math.erfc(_TAIL / math.sqrt(2.0))
     area = _TAIL * density(_TAIL) + tail_area
     edges = [area / density(_TAIL), _TAIL]
@@ -128,8 +133,9 @@ def fill_normal(state: Any, out: Any, rejected: Any) -> Any:
     out : (n,) float64
         Overwritten.
     rejected : (n,) int64
-        Scratch: the variates that fell outside their layer's rectangle, 1 in 80. Deciding these after the others keeps the first
-        loop free of waits: 2.4 ns a variate against 4 with the decision inside, and 8 to 11 for a generator's call.
+        Scratch: the variates that fell outside their layer's rectangle, 1 in 80. Deciding these after the others keeps
+        the first loop free of waits: 2.4 ns a variate against 4 with the decision inside, and 8 to 11 for a generator's
+        call.
 
     Returns
     -------

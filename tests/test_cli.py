@@ -58,9 +58,7 @@ def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 # --- simulate -----------------------------------------------------------------------------------------------
 
 
-def test_simulate_prints_the_summary_and_writes_by_extension(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_simulate_prints_the_summary_and_writes_by_extension(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     files = [tmp_path / name for name in ("r.png", "r.svg", "r.pdf", "r.parquet", "r.csv")]
     assert main([*SMALL, *(text for file in files for text in ("--out", str(file)))]) == 0
     out = capsys.readouterr().out
@@ -132,9 +130,7 @@ def test_policies_by_name(monkeypatch: pytest.MonkeyPatch, text: str, names: lis
 
 
 @pytest.mark.parametrize(("on_terminal", "extra"), [(True, []), (True, ["--no-progress"]), (False, [])])
-def test_a_progress_bar_on_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, on_terminal: bool, extra: list[str]
-):
+def test_a_progress_bar_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, on_terminal: bool, extra: list[str]):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal, raising=False)
     seen = caught(monkeypatch, fc, "simulate", [*SMALL, *extra])
     assert seen["progress"] is (on_terminal and not extra)
@@ -163,9 +159,7 @@ def test_replay_prints_scores_and_writes_by_extension(
 
 
 def test_every_option_of_replay_reaches_the_library(monkeypatch: pytest.MonkeyPatch, log_file: Path):
-    options = (
-        "--outcome-coding signed --comparison exponential --learning-rate 0.125 --score residual --ridge 2"
-    )
+    options = "--outcome-coding signed --comparison exponential --learning-rate 0.125 --score residual --ridge 2"
     seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), *options.split(), "--no-progress"])
     estimator = fc.SGD(learning_rate=0.125, score="residual")
     assert repr(seen[0]) == repr(fc.CoLSTIM(2, comparison="exponential", estimator=estimator, ridge=2.0))
@@ -188,9 +182,7 @@ def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("rate", "loss"), [("0.5", 0.5735), ("0.02", 0.4825)])
-def test_football_matches_since_1990(
-    shared: Path, capsys: pytest.CaptureFixture[str], rate: str, loss: float
-):
+def test_football_matches_since_1990(shared: Path, capsys: pytest.CaptureFixture[str], rate: str, loss: float):
     path = shared / "data" / "intl_football" / "pairs.npz"
     assert main(["replay", str(path), "--where", "year >= 1990", "--learning-rate", rate]) == 0
     out = capsys.readouterr().out
@@ -203,9 +195,7 @@ def test_football_matches_since_1990(
 # --- info and warmup ----------------------------------------------------------------------------------------
 
 
-def test_info_tells_versions_and_the_cache(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_info_tells_versions_and_the_cache(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr(cli, "cache_info", lambda: {"path": "here", "entries": 3, "bytes": 2_500_000})
     assert main(["info"]) == 0
     told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
@@ -229,9 +219,7 @@ def test_warmup_tells_the_seconds_of_each_combination(
     monkeypatch.setattr(fc.CoLSTIM, "warmup", lambda self: warmed.append(repr(self)))
     assert main(["warmup", "--comparison", "thurstone", "--comparison", "bradley-terry"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    combinations = [
-        [name, model] for model in ("thurstone", "bradley-terry") for name in ("simulate", *cli.REGISTRY)
-    ]
+    combinations = [[name, model] for model in ("thurstone", "bradley-terry") for name in ("simulate", *cli.REGISTRY)]
     assert [row[:2] for row in rows[1:]] == combinations
     assert all(float(row[2]) >= 0 for row in rows[1:])
     assert len(warmed) == 2
@@ -264,18 +252,14 @@ def test_warmup_tells_the_seconds_of_each_combination(
         (["replay", "log.csv", "--where", "year"], "where='year' is not "),
     ],
 )
-def test_a_wrong_input_is_told_in_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
-):
+def test_a_wrong_input_is_told_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str):
     assert error_of(arguments, capsys).startswith(text)
 
 
 def test_a_policy_without_an_estimate_cannot_replay(log_file: Path, capsys: pytest.CaptureFixture[str]):
     error = error_of([*replay_of(log_file), "--policy", "UniformPairs"], capsys)
     assert error == "argument --policy: UniformPairs has no estimate to predict with"
-    assert error_of([*replay_of(log_file), "--policy", "Nobody"], capsys).startswith(
-        "argument --policy: no policy"
-    )
+    assert error_of([*replay_of(log_file), "--policy", "Nobody"], capsys).startswith("argument --policy: no policy")
 
 
 @pytest.mark.parametrize("command", [SMALL, ["replay", "absent.npz"]])

@@ -156,9 +156,7 @@ def test_models_agree_with_the_reference(model):
     reference = getattr(ref, type(model).__name__)(model[0])
     margins = np.linspace(-30.0, 30.0, 241) / 5.0
     for name in FUNCTIONS:
-        np.testing.assert_allclose(
-            getattr(model, name)(margins), getattr(reference, name)(margins), rtol=1e-12
-        )
+        np.testing.assert_allclose(getattr(model, name)(margins), getattr(reference, name)(margins), rtol=1e-12)
     raws = np.array([1e-3, 0.5, 1.0, 2.0, 30.0])
     np.testing.assert_allclose(model.perturb(raws), reference.perturb(raws), rtol=1e-15)
 

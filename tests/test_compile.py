@@ -127,9 +127,7 @@ class Sandbox:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert (path.stat().st_mtime_ns, path.stat().st_size) == (before.st_mtime_ns, before.st_size)
 
-    def start(
-        self, package: str, code: str, *, hash_seed: str = HASH_SEEDS[0], **environment: str | None
-    ) -> Any:
+    def start(self, package: str, code: str, *, hash_seed: str = HASH_SEEDS[0], **environment: str | None) -> Any:
         """Start a process that runs the code; an environment variable of None is unset."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "PYTHON", "COV_"))}
         settings: dict[str, str | None] = {
@@ -441,9 +439,7 @@ def test_any_damage_to_an_entry_makes_it_absent(tmp_path_factory, data):
     if data.draw(st.booleans(), label="truncate"):
         damaged = content[:place]
     else:
-        damaged = (
-            content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :]
-        )
+        damaged = content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :]
     entries.path("key").write_bytes(damaged)
     assert entries.load("key") is None
 
@@ -616,9 +612,7 @@ def signatures() -> dict[str, int]:
     return {kernel.__name__: len(kernel.signatures) for kernel in _compile.KERNELS}
 
 
-def use(
-    policy: fc.CoLSTIM, mess: Callable[[np.ndarray], Any], answers: list[Any], scenario: fc.Scenario
-) -> None:
+def use(policy: fc.CoLSTIM, mess: Callable[[np.ndarray], Any], answers: list[Any], scenario: fc.Scenario) -> None:
     """Let every kernel run."""
     for answer in answers:
         duel = policy.select(mess(CONTEXTS))
@@ -704,11 +698,7 @@ def dispatchers() -> dict[str, Any]:
             if isinstance(value, Dispatcher):
                 found[f"{module_name}.{name}"] = value
             if isinstance(value, type) and value.__module__ == module_name:
-                found |= {
-                    f"{module_name}.{name}.{k}": v
-                    for k, v in vars(value).items()
-                    if isinstance(v, Dispatcher)
-                }
+                found |= {f"{module_name}.{name}.{k}": v for k, v in vars(value).items() if isinstance(v, Dispatcher)}
     return found
 
 
@@ -766,9 +756,7 @@ def test_the_scan_sees_what_a_module_uses_of_numba(source, used):
 
 def test_only_one_module_talks_to_the_compiler():
     harmless = {"numba.__version__", "numba.config"}
-    used = {
-        path.relative_to(PACKAGE).as_posix(): numba_names(path.read_text()) for path in PACKAGE.rglob("*.py")
-    }
+    used = {path.relative_to(PACKAGE).as_posix(): numba_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
     assert "numba.njit" in used.pop("_compile.py")
     assert {name: names - harmless for name, names in used.items() if names - harmless} == {}
 
@@ -931,9 +919,7 @@ def test_instances_are_converted_and_checked_again_at_the_door():
     assert type(_compile.registered(fc.SGD()._replace(learning_rate=1), "estimator").learning_rate) is float
     with pytest.raises(ValueError, match=r"BradleyTerry: scale is -1.0"):
         _compile.registered(fc.BradleyTerry()._replace(scale=-1.0), "comparison")
-    with pytest.raises(
-        ValueError, match=r"estimator: register needs a class that derives from typing.NamedTuple"
-    ):
+    with pytest.raises(ValueError, match=r"estimator: register needs a class that derives from typing.NamedTuple"):
         _compile.registered(3.0, "estimator")
 
 

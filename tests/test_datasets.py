@@ -276,9 +276,7 @@ def test_a_condition_does_not_change_what_an_outcome_means(tmp_path):
 
 
 VALUES = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, np.nan])
-FEATURES = arrays(
-    np.float64, st.tuples(st.integers(1, 12), st.just(2)), elements=st.sampled_from([1.0, np.nan])
-)
+FEATURES = arrays(np.float64, st.tuples(st.integers(1, 12), st.just(2)), elements=st.sampled_from([1.0, np.nan]))
 
 
 @given(features=FEATURES, data=st.data())
@@ -485,7 +483,7 @@ def test_a_log_is_a_read_only_copy():
     assert (log.rows, log.selected, log.draws, log.missing, log.unknown) == (2, 2, 0, 0, 0)
     with pytest.raises(ValueError, match="read-only"):
         log.contrasts[0, 0] = 1.0
-    again = pickle.loads(pickle.dumps(log))  # noqa: S301
+    again = pickle.loads(pickle.dumps(log))
     assert again.counts == log.counts
 
 
@@ -608,9 +606,7 @@ def test_calibration_agrees_with_a_plain_loop(predictions):
     for row in table:
         assert row["low"] in edges[:-1]
         assert row["high"] == edges[np.flatnonzero(edges == row["low"])[0] + 1]
-        inside = [
-            (p, won) for p, won in predictions if row["low"] <= p < row["high"] or p == row["high"] == 1.0
-        ]
+        inside = [(p, won) for p, won in predictions if row["low"] <= p < row["high"] or p == row["high"] == 1.0]
         n = len(inside)
         assert row["count"] == n > 0
         assert row["predicted"] == pytest.approx(sum(p for p, _ in inside) / n, abs=1e-15)
@@ -624,8 +620,7 @@ def test_a_summary_has_counts_scores_bins_and_names(write):
     lines = replay(Sgd(2, 0.5), log, label="plain SGD").summary().splitlines()
     assert lines[0].startswith("plain SGD")
     assert lines[1] == (
-        "8 rows with 1 draws, 8 kept by year <= 1997: "
-        "3 learned, 1 draws left out, 2 missing, 2 unknown outcomes"
+        "8 rows with 1 draws, 8 kept by year <= 1997: 3 learned, 1 draws left out, 2 missing, 2 unknown outcomes"
     )
     words = [line.split() for line in lines]
     assert ["log", "loss"] in [line[:2] for line in words]

@@ -62,9 +62,7 @@ def test_a_likelihood_step_follows_the_gradient(model, won):
             margin = mpmath.fdot(before.tolist(), contrast.tolist())
             sign = 1 if won else -1
             slope = mpmath.diff(lambda m, sign=sign: log_likelihood(model, sign * m), margin)
-        np.testing.assert_allclose(
-            memory.theta - before, 0.25 * float(slope) * contrast, rtol=1e-9, atol=1e-13
-        )
+        np.testing.assert_allclose(memory.theta - before, 0.25 * float(slope) * contrast, rtol=1e-9, atol=1e-13)
         assert memory.learned == 1
 
 
@@ -87,9 +85,7 @@ def test_scores_agree_for_the_standard_logistic_model_only():
             memory = SGD().memory(3)
             learn_all(SGD(score=score), model, memory, contrasts, wins, np.empty((30, 3)))
             thetas.append(memory.theta)
-        assert np.allclose(*thetas, rtol=1e-12) == (
-            model == BradleyTerry() and isinstance(model, BradleyTerry)
-        )
+        assert np.allclose(*thetas, rtol=1e-12) == (model == BradleyTerry() and isinstance(model, BradleyTerry))
 
 
 # --- many steps ----------------------------------------------------------------------------------------
@@ -154,9 +150,7 @@ def test_steps_of_a_constant_rate_add_up_to_the_answers():
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-@pytest.mark.parametrize(
-    "contrast", [[1e200, -1e200], [1e308, 1.0], [math.inf, 0.0], [0.0, math.nan]], ids=str
-)
+@pytest.mark.parametrize("contrast", [[1e200, -1e200], [1e308, 1.0], [math.inf, 0.0], [0.0, math.nan]], ids=str)
 def test_a_step_that_overflows_changes_no_bit(model, score, contrast):
     estimator = SGD(score=score)
     memory = SGDMemory(np.array([0.25, -0.0]), np.array(7, np.int64))
@@ -192,10 +186,7 @@ def test_repr_and_pickle_rebuild_the_estimator(estimator):
 
 def test_repr_says_what_the_caller_said():
     assert repr(SGD()) == "SGD(learning_rate=0.5, decay=0.0, radius=None, score='likelihood')"
-    assert (
-        repr(SGD(1, radius=2, score="residual"))
-        == "SGD(learning_rate=1.0, decay=0.0, radius=2.0, score='residual')"
-    )
+    assert repr(SGD(1, radius=2, score="residual")) == "SGD(learning_rate=1.0, decay=0.0, radius=2.0, score='residual')"
 
 
 def test_memory_starts_at_zero():

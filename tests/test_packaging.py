@@ -66,9 +66,7 @@ def test_all_public_names_are_there_and_documented():
 
 def test_importing_brings_in_no_optional_package():
     program = "import json, sys, fastcolst, fastcolst.cli; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     optional = {"matplotlib", "pandas", "pyarrow", "tqdm"}
     assert optional & {name.partition(".")[0] for name in json.loads(done.stdout)} == set()
 
@@ -89,9 +87,7 @@ def test_ci_takes_the_one_marked_block_of_the_readme(tmp_path: Path, readme: str
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (function,) = re.findall(r"^test_command\(\) \{\n.*?^\}\n", script, flags=re.DOTALL | re.MULTILINE)
     program = f"repository=$1\n{function}test_command\n"
-    done = subprocess.run(
-        ["/bin/bash", "-c", program, "-", tmp_path], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["/bin/bash", "-c", program, "-", tmp_path], capture_output=True, text=True, check=False)
     assert (done.returncode == 0) is (command is not None)
     assert command is None or done.stdout == command
 

@@ -28,9 +28,7 @@ def _no_figure_left():
 def made_result(runs: int = 3, labels: tuple[str, ...] = ("low", "high")) -> Result:
     rng = np.random.default_rng(5)
     rounds = np.array([10, 20, 50, 100])
-    regret = {
-        label: np.cumsum((1 + i) * rng.random((runs, rounds.size)), axis=1) for i, label in enumerate(labels)
-    }
+    regret = {label: np.cumsum((1 + i) * rng.random((runs, rounds.size)), axis=1) for i, label in enumerate(labels)}
     return Result(
         rounds=rounds,
         average_regret=regret,

@@ -241,7 +241,9 @@ def test_uniform_pairs_agree_with_the_reference():
         assert (duel.first, duel.second) == twin.select(contexts, *twin.draw(rng, 7))
         seen.add((duel.first, duel.second))
         policy.update(duel, True)
-    assert len(seen) == 42  # every ordered pair; one is missing with probability below 1e-1 * e^-7 a pair without the JIT
+    assert (
+        len(seen) == 42
+    )  # every ordered pair; one is missing with probability below 1e-1 * e^-7 a pair without the JIT
 
 
 def test_a_users_model_works_as_comparison_and_as_perturbation():
@@ -267,7 +269,8 @@ def problem_theta(d, model):
     return Problem(d, 6, model).run.theta
 
 
-# --- the theorem's constants --------------------------------------------------------------------------------------------
+# --- the theorem's constants
+# --------------------------------------------------------------------------------------------
 
 
 def test_the_theorems_constants():
@@ -292,7 +295,8 @@ def test_the_theorem_warns_when_it_would_only_explore():
         fc.CoLSTIM.from_theorem(5, n_arms=10, horizon=4, rho=1.0)
 
 
-# --- singular for ever ----------------------------------------------------------------------------------------------------
+# --- singular for ever
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -325,7 +329,8 @@ def test_a_gram_matrix_that_stays_singular_warns_once_and_goes_on_exploring(cont
     assert cured.status == "ready" and np.all(np.isfinite(cured.widths(contexts)))
 
 
-# --- wrong input --------------------------------------------------------------------------------------------------------------
+# --- wrong input
+# --------------------------------------------------------------------------------------------------------------
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 
@@ -447,7 +452,8 @@ def test_a_wrong_argument_is_named(name):
         fc.CoLSTIM(**{"n_features": 3, **arguments})
 
 
-# --- what people rely on ----------------------------------------------------------------------------------------------------------
+# --- what people rely on
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_messy_input_means_the_same_and_is_not_modified():

@@ -123,9 +123,7 @@ def test_inverse_and_norms_ignore_the_units_of_features(seed, d, spread):
     rows = rng.standard_normal((4, d))
     plain = ref.norms(rows, ref.inverse(gram))
     np.testing.assert_allclose(plain**2, np.sum(rows * np.linalg.solve(gram, rows.T).T, axis=1), rtol=1e-8)
-    np.testing.assert_allclose(
-        ref.norms(rows * units, ref.inverse(gram * np.outer(units, units))), plain, rtol=1e-8
-    )
+    np.testing.assert_allclose(ref.norms(rows * units, ref.inverse(gram * np.outer(units, units))), plain, rtol=1e-8)
 
 
 @pytest.mark.parametrize(("n", "d"), [(50, 10), (13, 7), (7, 30)])
@@ -273,9 +271,7 @@ def test_distinct_pairs_by_hand():
 def test_distinct_pairs_are_uniform():
     """Chi-squared over the 12 ordered pairs of 4 arms; fixed seed, false-alarm rate 1e-6."""
     rng = np.random.default_rng(5)
-    counts = Counter(
-        UniformPairs(4).select(np.zeros((4, 1)), rng.random(2), np.empty(0)) for _ in range(6000)
-    )
+    counts = Counter(UniformPairs(4).select(np.zeros((4, 1)), rng.random(2), np.empty(0)) for _ in range(6000))
     assert sorted(counts) == [(i, j) for i in range(4) for j in range(4) if i != j]
     assert chisquare(list(counts.values())).pvalue > 1e-6
 
@@ -441,9 +437,7 @@ def test_simulated_outcomes_follow_the_true_model():
             wins.append(first_won == (contrast[0] > 0))
 
     model = Thurstone(0.7)
-    ref.simulate(
-        Recorder(2), lambda _t: np.array([[0.8], [0.0]]), np.ones(1), model, 4000, np.random.default_rng(11)
-    )
+    ref.simulate(Recorder(2), lambda _t: np.array([[0.8], [0.0]]), np.ones(1), model, 4000, np.random.default_rng(11))
     p = float(model.cdf(0.8))
     assert abs(sum(wins) - 4000 * p) / math.sqrt(4000 * p * (1 - p)) < 5.0
 
@@ -472,9 +466,7 @@ def test_simulation_repeats_itself_and_adds_up():
 
     def play():
         policy = CoLSTIM(2, comparison=BradleyTerry(), n_arms=4, horizon=60)
-        return policy, *ref.simulate(
-            policy, contexts_source, theta, BradleyTerry(), 60, np.random.default_rng(2)
-        )
+        return policy, *ref.simulate(policy, contexts_source, theta, BradleyTerry(), 60, np.random.default_rng(2))
 
     policy, average, weak, duels = play()
     assert seen == list(range(1, 61))

@@ -65,7 +65,7 @@ def test_arrays_are_read_only_copies_of_fixed_type():
     assert result.weak_regret[label].dtype == result.thetas.dtype == np.float64
     for array in (result.rounds, result.thetas, *(getattr(result, name)[label] for name in NUMBERS)):
         assert not array.flags.writeable
-    assert content(pickle.loads(pickle.dumps(result))) == content(result)  # noqa: S301
+    assert content(pickle.loads(pickle.dumps(result))) == content(result)
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,7 @@ def rewritten(saved: bytes, path: Path, change_table=None, **change_header) -> P
     text = json.dumps(header).encode()
     digest = hashlib.sha256(text).hexdigest().encode()
     table = table if change_table is None else change_table(table)
-    parquet.write_table(
-        table.replace_schema_metadata({b"fastcolst": text, b"fastcolst.sha256": digest}), path
-    )
+    parquet.write_table(table.replace_schema_metadata({b"fastcolst": text, b"fastcolst.sha256": digest}), path)
     return path
 
 
@@ -396,9 +394,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "result.parquet"
     path.write_bytes(b"old")
     script = FULL_DISK.format(tests=str(ROOT / "tests"), root=str(ROOT), path=str(path))
-    run = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert run.stdout.split() == ["OSError", str(errno.EFBIG)]
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["result.parquet"]

@@ -26,14 +26,19 @@ def numbers(result, label):
 SMALL = {"n_arms": 6, "n_features": 3}
 
 
-# --- what must not matter ----------------------------------------------------------------------------------------------
+# --- what must not matter
+# ----------------------------------------------------------------------------------------------
 
 
 def test_threads_chunks_and_company_do_not_matter(monkeypatch):
     scenario, horizon, runs = fc.Scenario.medium(**SMALL), rounds(3000, 60), rounds(4, 2)
     policy = fc.CoLSTIM(3, exploration_rounds=10)
     alone = fc.simulate({"CoLSTIM": policy}, scenario, horizon, runs=runs, rng=7, threads=1)
-    company = {"Random": fc.UniformPairs(), "CoLSTIM": policy, "wide": fc.CoLSTIM(3, width_scale=9.0, ridge=1.0)}
+    company = {
+        "Random": fc.UniformPairs(),
+        "CoLSTIM": policy,
+        "wide": fc.CoLSTIM(3, width_scale=9.0, ridge=1.0),
+    }
     for threads in (1, 2):
         for chunk_bytes in (1, 1000, 2**20):
             monkeypatch.setattr(problems, "CHUNK_BYTES", chunk_bytes)
@@ -95,7 +100,8 @@ def test_the_seed_is_what_it_takes_to_repeat():
     assert fc.simulate(*arguments, rng=5).same_numbers(fc.simulate(*arguments, rng=SeedSequence(5)))
 
 
-# --- closed forms, the reference, the paper ------------------------------------------------------------------------------
+# --- closed forms, the reference, the paper
+# ------------------------------------------------------------------------------
 
 
 def z_score(sample, expected, variance_of_expected=0.0):
@@ -124,7 +130,11 @@ def test_random_choice_among_fixed_arms():
     utilities = contexts @ theta
     horizon = rounds(2000, 200)
     result = fc.simulate(
-        {"Random": fc.UniformPairs()}, fc.Scenario(theta=theta, contexts=contexts), horizon, runs=rounds(100, 20), rng=1
+        {"Random": fc.UniformPairs()},
+        fc.Scenario(theta=theta, contexts=contexts),
+        horizon,
+        runs=rounds(100, 20),
+        rng=1,
     )
     expected = horizon * (utilities.max() - utilities.mean())
     assert abs(z_score(result.average_regret["Random"][:, -1], expected)) < 4  # false alarm 6e-5
@@ -218,7 +228,8 @@ def test_a_users_law_of_contexts():
     assert "Corners(half_edge=2.0)" in result.settings["scenario"]
 
 
-# --- checkpoints, errors, interruption -------------------------------------------------------------------------------------
+# --- checkpoints, errors, interruption
+# -------------------------------------------------------------------------------------
 
 
 def test_checkpoints_are_a_number_or_the_rounds_themselves():

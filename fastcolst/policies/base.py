@@ -24,6 +24,7 @@ from fastcolst.policies.rounds import (
     Chunk,
     LinearState,
     choose,
+    end_exploration,
     learn_answer,
     learn_log,
     linear_state,
@@ -129,8 +130,8 @@ class Policy:
         Raises
         ------
         ValueError
-            When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that products overflow. The policy is then
-            as it was.
+            When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that
+            products overflow. The policy is then as it was.
         """
         checked = contexts_array(contexts, self._n_features, self._n_arms)
         if checked.shape != self._shape:
@@ -138,6 +139,8 @@ class Policy:
         if not self._drawn:
             self._rule.draw_block(self._rng, self._raw)
             self._drawn = True  # until they are used: a choice that fails must not cost the stream a round
+        if self._exploring:
+            self._end_exploration()
         pair = choose(self._agent, checked, self._raw, self._work, self._contrast)
         if pair == NOT_FINITE:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
@@ -181,6 +184,8 @@ class Policy:
         if learn_answer(self._agent, duel.first, duel.second, contrast, won):
             raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
         del self._pending[duel.round]
+        if self._exploring:
+            self._end_exploration()
 
     @property
     def round(self) -> int:
@@ -231,13 +236,22 @@ class Policy:
 
     def _play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
         """Play simulated rounds; see :func:`fastcolst.policies.rounds.play`."""
-        return int(play(self._agent, self._rng, chunk, trace))
+        played, m = 0, len(chunk.best)
+        while True:
+            rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
+            played += play(self._agent, self._rng, rest, trace[played:])
+            if played == m or not self._end_exploration():
+                return played
+
+    def _end_exploration(self) -> bool:
+        """End the exploration if it is due; False when it was not. A policy without exploration has nothing to end."""
+        return False
 
     def _note_exploration(self) -> None:
-        """Say so when the policy explores for longer than it should; a policy without exploration has nothing to say."""
+        """Say so when the policy explores for longer than it should."""
 
     def warmup(self) -> None:
-        """Compile this policy's kernels, or load them from the cache, now rather than at the first use. Changes nothing."""
+        """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
         self._warm_object()
         self._warm_play()
 
@@ -334,6 +348,7 @@ class LinearPolicy(Policy):
         if n_learned < len(rows):
             self._start(self._rule, before)
             raise ValueError(f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down")
+        self._end_exploration()
         return out
 
     def _contrasts(self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2) -> Any:
@@ -362,7 +377,7 @@ class LinearPolicy(Policy):
 
     def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
-        return feature_rows("contexts", contexts, self._n_features) @ self._state.memory.theta  # type: ignore[no-any-return]
+        return feature_rows("contexts", contexts, self._n_features) @ self._state.memory.theta
 
     def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
@@ -372,7 +387,7 @@ class LinearPolicy(Policy):
         rows = feature_rows("contexts", contexts, self._n_features)
         if not self._state.counters[FACTORED]:
             return np.full(len(rows), np.inf)
-        return np.linalg.norm(rows @ self._state.factor.T, axis=1)  # type: ignore[no-any-return]
+        return np.linalg.norm(rows @ self._state.factor.T, axis=1)
 
     def probability(self, first: ArrayLike, second: ArrayLike) -> Any:
         """P(first beats second) under the estimate, F((x_first - x_second)'theta).
@@ -412,6 +427,9 @@ class LinearPolicy(Policy):
         if self._state.counters[EXPLORATION_ROUNDS] == UNKNOWN:
             self._state.counters[EXPLORATION_ROUNDS] = n_features * n_arms
 
+    def _end_exploration(self) -> bool:
+        return bool(end_exploration(self._state))
+
     def _note_exploration(self) -> None:
         """Notice the end of the exploration; warn once when M stays singular for twice the rounds planned for it."""
         counters = self._state.counters
@@ -428,8 +446,8 @@ class LinearPolicy(Policy):
         rank = np.linalg.matrix_rank(self._state.gram / np.outer(scale, scale), hermitian=True)
         warnings.warn(
             f"{type(self).__name__} still explores after {explored} comparisons: the contrasts answered so far span "
-            f"{rank} of {len(scale)} dimensions, so that the Gram matrix cannot be inverted (a constant feature, one-hot "
-            "arms or fewer arms than features?). Remove the redundant features or set ridge > 0.",
+            f"{rank} of {len(scale)} dimensions, so that the Gram matrix cannot be inverted (a constant feature, "
+            "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0.",
             UserWarning,
             stacklevel=3,
         )

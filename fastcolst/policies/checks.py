@@ -58,7 +58,7 @@ def answer(value: Any) -> bool:
 
 
 def feature_rows(name: str, value: Any, n_features: int | None, ndim: int = 2) -> NDArray[np.float64]:
-    """A finite float64 array with features along the last axis, C-contiguous and writable, so that kernels see one type.
+    """A finite float64 array, features along its last axis, C-contiguous and writable: kernels see one type.
 
     The array is the caller's own when it is like that already; it is never modified.
     """
@@ -76,7 +76,7 @@ def feature_rows(name: str, value: Any, n_features: int | None, ndim: int = 2) -
         value = np.array(value, order="C")
     if not all_moderate(value if ndim == 2 else value.reshape(1, -1)):
         _complain(name, value)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def contexts_array(value: Any, n_features: int | None, n_arms: int | None) -> NDArray[np.float64]:
@@ -103,6 +103,4 @@ def _complain(name: str, value: NDArray[np.float64]) -> None:
     if len(bad):
         index = tuple(int(i) for i in bad[0])
         raise ValueError(f"{name}[{', '.join(map(str, index))}] is {value[index]}; every feature must be finite")
-    raise ValueError(
-        f"{name} has entries up to {np.abs(value).max():.3g}; features so large overflow: scale them down"
-    )
+    raise ValueError(f"{name} has entries up to {np.abs(value).max():.3g}; features so large overflow: scale them down")

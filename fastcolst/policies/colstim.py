@@ -20,10 +20,11 @@ from fastcolst.linalg import squared_widths, utilities, whiten
 from fastcolst.policies.base import LinearPolicy
 from fastcolst.policies.checks import count, number
 from fastcolst.policies.rounds import (
+    EXPLORATION_DUE,
     EXPLORATION_END,
     NOT_FINITE,
     ROUND,
-    end_exploration,
+    exploration_is_due,
     update_linear,
 )
 from fastcolst.selection import all_finite, all_rows_finite, optimistic_argmax, perturbed_argmax, random_pair
@@ -40,9 +41,9 @@ CONSTANT = 2
 class CoLSTIMRule(NamedTuple):
     """Algorithm 1 as numbers.
 
-    perturbation, estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: c1, negative for sqrt(d log T);
-    clip: C_thresh, negative for c1; coupling: how p_t is found (0 experiments, 1 theorem, 2 constant); coupling_value: the constant;
-    allow_self_duel: whether the first arm may be its own rival.
+    perturbation, estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: c1, negative for
+    sqrt(d log T); clip: C_thresh, negative for c1; coupling: how p_t is found (0 experiments, 1 theorem, 2 constant);
+    coupling_value: the constant; allow_self_duel: whether the first arm may be its own rival.
     """
 
     perturbation: Any
@@ -74,7 +75,9 @@ class CoLSTIMRule(NamedTuple):
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """Lines 2 and 5 to 15. O(n d^2)."""
         d, n = contexts.shape
-        if not end_exploration(state):
+        if state.counters[EXPLORATION_END] < 0:
+            if exploration_is_due(state.counters):
+                return EXPLORATION_DUE, EXPLORATION_DUE
             if not all_rows_finite(contexts):
                 return NOT_FINITE, NOT_FINITE
             return random_pair(raw[0], raw[1], n)  # line 2
@@ -125,18 +128,20 @@ def _coupling_probability(rule: Any, d: int, since: int, T: float, scale: float)
 class CoLSTIM(LinearPolicy):
     """Contextual linear stochastic transitivity imitator (Algorithm 1).
 
-    In tau rounds of exploration random pairs duel. Then the first arm maximises the utility that the estimate gives it plus clipped noise times its
-    width, u_i + min(C, max(-C, eps_i)) |x_i|_{M^-1}, and the second is its toughest rival, argmax u_j - u_first + c1 |x_j - x_first|_{M^-1}.
+    In tau rounds of exploration random pairs duel. Then the first arm maximises the utility that the estimate gives it
+    plus clipped noise times its width, u_i + min(C, max(-C, eps_i)) |x_i|_{M^-1}, and the second is its toughest rival,
+    argmax u_j - u_first + c1 |x_j - x_first|_{M^-1}.
 
     Parameters
     ----------
     n_features : int
         d, columns of the contexts.
     n_arms : int, optional
-        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the default
-        ``exploration_rounds``.
+        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
+        default ``exploration_rounds``.
     horizon : int, optional
-        T, number of rounds for which the constants are set; None: anytime, the current round stands in for T. Past T the constants stay.
+        T, number of rounds for which the constants are set; None: anytime, the current round stands in for T. Past T
+        the constants stay.
     comparison : str or model, default "bradley-terry"
         The comparison function F by which the estimator learns.
     perturbation : str or model, optional
@@ -144,7 +149,8 @@ class CoLSTIM(LinearPolicy):
     estimator : str or estimator, default "sgd"
         How theta is estimated.
     ridge : float, default 0.0
-        Added to the diagonal of the Gram matrix M. 0 is the paper's: the exploration then goes on until M is invertible.
+        Added to the diagonal of the Gram matrix M. 0 is the paper's: the exploration then goes on until M is
+        invertible.
     exploration_rounds : int, optional
         tau; None: n_features * n_arms.
     width_scale : float, optional
@@ -152,8 +158,8 @@ class CoLSTIM(LinearPolicy):
     clip : float, optional
         C_thresh; None: c1; inf: no clipping.
     coupling : float or "theorem", optional
-        Probability p_t that every arm gets noise of its own rather than one shared draw. None: the experiments' min(1, d/sqrt(t - tau) log(d T));
-        a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
+        Probability p_t that every arm gets noise of its own rather than one shared draw. None: the experiments' min(1,
+        d/sqrt(t - tau) log(d T)); a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
     allow_self_duel : bool, default True
         Whether the first arm may be its own rival, as in the paper. False: two different arms (of at least two).
     rng : int, SeedSequence, Generator or None
@@ -236,8 +242,8 @@ class CoLSTIM(LinearPolicy):
         """CoLSTIM with the constants for which Theorem 3.2 bounds the regret.
 
         ``mu`` = min f(u) over |u| <= 2 (theta_norm + 1); ``width_scale`` c1 = sqrt(d log(T/d) + 2 log T)/(2 mu);
-        ``exploration_rounds`` tau = d + max(d^2 log T/(mu^2 rho), d/rho), rounded up; ``coupling`` "theorem", where c2 = c1;
-        ``clip`` C_thresh the largest number below c2, which is as near to the experiments as the theorem allows.
+        ``exploration_rounds`` tau = d + max(d^2 log T/(mu^2 rho), d/rho), rounded up; ``coupling`` "theorem", where
+        c2 = c1; ``clip`` C_thresh the largest number below c2, as near to the experiments as the theorem allows.
 
         Parameters
         ----------

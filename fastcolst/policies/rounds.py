@@ -1,8 +1,9 @@
 """What happens in a round: the functions through which kernels reach a rule, and the kernels themselves.
 
-A rule is a registered NamedTuple of numbers (and of the model and estimator it uses). Its state is a NamedTuple of arrays, changed in place,
-whose field ``counters`` starts with the number of rounds. There is one kernel to choose, one to learn an answer, one to learn a log and one to play a chunk of simulated rounds;
-Numba specialises them for each combination of rule, estimator and model.
+A rule is a registered NamedTuple of numbers (and of the model and estimator it uses). Its state is a NamedTuple of
+arrays, changed in place, whose field ``counters`` starts with the number of rounds. There is one kernel to choose, one
+to learn an answer, one to learn a log and one to play a chunk of simulated rounds; Numba specialises them for each
+combination of rule, estimator and model.
 """
 
 from __future__ import annotations
@@ -34,15 +35,19 @@ UNTESTED = 5
 """1 when the Gram matrix changed since it was last tested for invertibility."""
 N_COUNTERS = 6
 
+# Both arms of a choice that was not made.
 NOT_FINITE = -1
-"""First arm of a choice that met a utility or a width that is nan or infinite."""
+"""A utility or a width is nan or infinite."""
+EXPLORATION_DUE = -2
+"""The exploration must be ended first, or M found singular once more: :func:`end_exploration`."""
 
 
 class Chunk(NamedTuple):
     """Consecutive rounds of a problem.
 
-    contexts (m, d, n) float64, arms as columns; utilities (m, n) float64, the true ones; best (m,) float64, the highest of each round;
-    latent (m,) float64, the number D ~ F* that decides a duel: the first arm wins iff u_first - u_second + D > 0.
+    contexts (m, d, n) float64, arms as columns; utilities (m, n) float64, the true ones; best (m,) float64, the highest
+    of each round; latent (m,) float64, the number D ~ F* that decides a duel: the first arm wins iff u_first - u_second
+    + D > 0.
     """
 
     contexts: NDArray[np.float64]
@@ -54,8 +59,9 @@ class Chunk(NamedTuple):
 class LinearState(NamedTuple):
     """What a policy with a linear model knows.
 
-    counters (6,) int64; gram (d, d) float64, M with its ridge; factor (d, d) float64, the lower triangular S with S'S = M^-1 once M is invertible;
-    memory, the estimator's arrays; scratch (2, d) float64, whose content means nothing between calls.
+    counters (6,) int64; gram (d, d) float64, M with its ridge; factor (d, d) float64, the lower triangular S with
+    S'S = M^-1 once M is invertible; memory, the estimator's arrays; scratch (2, d) float64, whose content means
+    nothing between calls.
     """
 
     counters: NDArray[np.int64]
@@ -66,9 +72,14 @@ class LinearState(NamedTuple):
 
 
 class BlindState(NamedTuple):
-    """What a policy without an estimate knows: counters (1,) int64."""
+    """What a policy without an estimate knows: counters (6,) int64, in which no exploration is ever due."""
 
     counters: NDArray[np.int64]
+
+    @classmethod
+    def new(cls) -> BlindState:
+        """Of a policy that has seen nothing."""
+        return cls(np.zeros(N_COUNTERS, np.int64))
 
 
 # --- a rule, as kernels see it ----------------------------------------------------------------------------------------
@@ -90,7 +101,8 @@ def draw(self: Any, rng: Any, raw: Any) -> None:
 def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
     """Choose two arms, without counting the round.
 
-    ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` (d + 3, n) scratch. Returns the arms, or ``NOT_FINITE`` twice.
+    ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` (d + 3, n) scratch. Returns
+    the arms, or ``NOT_FINITE`` or ``EXPLORATION_DUE`` twice; then nothing was changed.
     """
     raise TypeError(f"{type(self).__name__} has no method select")
 
@@ -101,7 +113,8 @@ def update(self: Any, state: Any, pair: tuple[int, int], contrast: Any, won: boo
     raise TypeError(f"{type(self).__name__} has no method update")
 
 
-# --- the state of a linear policy ----------------------------------------------------------------------------------------
+# --- the state of a linear policy
+# ----------------------------------------------------------------------------------------
 
 
 def linear_state(estimator: Any, n_features: int, ridge: float, exploration_rounds: int) -> LinearState:
@@ -112,9 +125,7 @@ def linear_state(estimator: Any, n_features: int, ridge: float, exploration_roun
     counters[FACTORED] = ridge > 0.0
     identity = np.eye(n_features)
     factor = identity / np.sqrt(ridge) if ridge > 0.0 else np.zeros_like(identity)
-    return LinearState(
-        counters, ridge * identity, factor, estimator.memory(n_features), np.zeros((2, n_features))
-    )
+    return LinearState(counters, ridge * identity, factor, estimator.memory(n_features), np.zeros((2, n_features)))
 
 
 @helper
@@ -128,7 +139,6 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
     for k in range(d):
         square += contrast[k] * contrast[k]
     if square == 0.0:
-        end_exploration(state)
         return LEARNED
     whitened = state.scratch[0]
     if not square < np.inf:
@@ -146,33 +156,47 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
         rank_one_inverse(state.factor, whitened, state.scratch[1])
     else:
         state.counters[UNTESTED] = 1
-    end_exploration(state)
     return LEARNED
 
 
 @helper
-def end_exploration(state: Any) -> bool:
-    """True when the exploration is over: tau comparisons have been asked for or logged, and M is invertible.
+def exploration_is_due(counters: Any) -> bool:
+    """True when the exploration goes on only until somebody calls :func:`end_exploration`."""
+    return (
+        counters[EXPLORATION_END] < 0
+        and counters[ROUND] + counters[LOGGED] >= counters[EXPLORATION_ROUNDS]
+        and (counters[FACTORED] == 1 or counters[UNTESTED] == 1)
+    )
 
-    Factors M when its time has come. Bengs, Saha, Huellermeier (2022), Algorithm 1, lines 2 and 3.
+
+@kernel
+def end_exploration(state: Any) -> bool:
+    """End the exploration if it is due and M is invertible: factor M.
+
+    It is a kernel of its own, since factoring happens once in a policy's life and would cost every other kernel seconds
+    of compilation.
+
+    Returns
+    -------
+    bool
+        False when the exploration was not due: nothing was done.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 1, lines 2 and 3.
     """
     counters = state.counters
-    if counters[EXPLORATION_END] >= 0:
-        return True
-    if counters[ROUND] + counters[LOGGED] < counters[EXPLORATION_ROUNDS]:
+    if not exploration_is_due(counters):
         return False
-    if counters[FACTORED] == 0:
-        if counters[UNTESTED] == 0:
-            return False
-        counters[UNTESTED] = 0
-        if not factorise(state.gram, state.factor):
-            return False
+    counters[UNTESTED] = 0
+    if counters[FACTORED] == 1 or factorise(state.gram, state.factor):
         counters[FACTORED] = 1
-    counters[EXPLORATION_END] = counters[ROUND]
+        counters[EXPLORATION_END] = counters[ROUND]
     return True
 
 
-# --- kernels -----------------------------------------------------------------------------------------------------------
+# --- kernels
+# -----------------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -194,7 +218,7 @@ def choose(agent: Any, contexts: Any, raw: Any, work: Any, out: Any) -> int:
     Returns
     -------
     int
-        first * n + second, or ``NOT_FINITE``; the round is counted unless it is the latter.
+        first * n + second, and the round is counted; or ``NOT_FINITE`` or ``EXPLORATION_DUE``.
     """
     rule, state = agent.rule, agent.state
     n, d = contexts.shape
@@ -203,8 +227,8 @@ def choose(agent: Any, contexts: Any, raw: Any, work: Any, out: Any) -> int:
         for k in range(d):
             by_coordinate[k, i] = contexts[i, k]
     first, second = select(rule, state, by_coordinate, raw, work)
-    if first == NOT_FINITE:
-        return NOT_FINITE
+    if first < 0:
+        return first
     for k in range(d):
         out[k] = contexts[first, k] - contexts[second, k]
     state.counters[ROUND] += 1
@@ -276,11 +300,12 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     Returns
     -------
     int
-        The number of rounds played; less than m when numbers stopped being finite.
+        The number of rounds played; less than m when numbers stopped being finite or the exploration is due to end.
 
     Notes
     -----
-    The cost of a round is the rule's: O(n d^2) for CoLSTIM. Scratch is allocated once a call, and a round's result does not depend on where chunks begin.
+    The cost of a round is the rule's: O(n d^2) for CoLSTIM. Scratch is allocated once a call, and a round's result does
+    not depend on where chunks begin.
     """
     rule, state = agent.rule, agent.state
     m, d, n = chunk.contexts.shape
@@ -288,10 +313,12 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     work = np.empty((d + 3, n))
     contrast = np.empty(d)
     for r in range(m):
+        if exploration_is_due(state.counters):  # before a number is drawn
+            return r
         contexts = chunk.contexts[r]
         draw(rule, rng, raw)
         first, second = select(rule, state, contexts, raw, work)
-        if first == NOT_FINITE:
+        if first < 0:
             return r
         state.counters[ROUND] += 1
         utility_first, utility_second = chunk.utilities[r, first], chunk.utilities[r, second]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fastcolst._compile import register
 from fastcolst.policies.base import Policy
 from fastcolst.policies.rounds import NOT_FINITE, BlindState
@@ -75,4 +73,4 @@ class UniformPairs(Policy):
 
     def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Any = None) -> None:
         super().__init__(locals())
-        self._start(UniformPairsRule(), BlindState(np.zeros(1, np.int64)))
+        self._start(UniformPairsRule(), BlindState.new())

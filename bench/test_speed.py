@@ -1,0 +1,161 @@
+"""What fastcolst promises about time and memory. Figures are the best of several; ratios are taken in one run."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import numpy_colstim
+import pytest
+
+import fastcolst as fc
+
+N, D = 50, 10
+SCENARIO = fc.Scenario.hard(n_arms=N, n_features=D)
+
+
+def best(function, repeats=5, clock=time.perf_counter):
+    """Seconds of the fastest of several calls, after one that does not count."""
+    function()
+    seconds = []
+    for _ in range(repeats):
+        start = clock()
+        function()
+        seconds.append(clock() - start)
+    return min(seconds)
+
+
+def fused(horizon, runs=1, threads=1):
+    return fc.simulate({"CoLSTIM": fc.CoLSTIM(D)}, SCENARIO, horizon, runs=runs, rng=1, threads=threads)
+
+
+def in_new_process(code, **environment):
+    """Run Python code in a process of its own and return the number it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return float(done.stdout.split()[-1])
+
+
+def test_fused_round(benchmark, report):
+    fused(100)
+    benchmark.pedantic(fused, args=(100_000,), rounds=7, iterations=1)
+    ours = benchmark.stats.stats.min / 100_000
+    theta = SCENARIO.start(1, 0).theta
+    rng = np.random.default_rng(1)
+    numpy = best(lambda: numpy_colstim.simulate(theta, N, 10_000, rng), repeats=3) / 10_000
+    report("fused round, everything included, n=50, d=10, T=100,000", 1e6 * ours, 5.5, "us")
+    report("NumPy loop over fused loop", numpy / ours, 12, "times", at_least=True)
+
+
+def test_fused_round_is_flat_in_the_horizon(benchmark, report):
+    fused(100)
+    short = best(lambda: fused(100_000), repeats=7) / 100_000
+    benchmark.pedantic(fused, args=(1_000_000,), rounds=4, iterations=1)
+    report(
+        "a round at T=1,000,000 over one at T=100,000",
+        benchmark.stats.stats.min / 1_000_000 / short,
+        1.2,
+        "times",
+    )
+
+
+def test_object_round(benchmark, report):
+    policy = fc.CoLSTIM(D, n_arms=N, horizon=100_000, rng=1)
+    policy.warmup()
+    chunk = SCENARIO.start(1, 0).next_chunk(200)
+    contexts = [np.ascontiguousarray(matrix.T) for matrix in chunk.contexts]
+
+    def play():
+        for matrix in contexts:
+            duel = policy.select(matrix)
+            policy.update(duel, True)
+
+    for _ in range(5):
+        play()  # past the exploration
+    benchmark.pedantic(play, rounds=40, iterations=1)
+    report(
+        "select + update through the object, n=50, d=10",
+        1e6 * benchmark.stats.stats.min / len(contexts),
+        16,
+        "us",
+    )
+
+
+def test_two_threads(benchmark, report):
+    fused(100)
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one processor")
+    one, two = [], []
+    for _ in range(5):
+        for seconds, threads in ((one, 1), (two, 2)):
+            start = time.perf_counter()
+            fused(20_000, runs=8, threads=threads)
+            seconds.append(time.perf_counter() - start)
+    benchmark.pedantic(fused, args=(20_000, 8, 2), rounds=1, iterations=1)
+    report("one thread over two, 8 runs", min(one) / min(two), 1.6, "times", at_least=True)
+
+
+def test_memory_does_not_grow_with_the_horizon(benchmark, report):
+    code = (
+        "import resource, fastcolst as fc\n"
+        "fc.simulate({'CoLSTIM': fc.CoLSTIM(10)}, fc.Scenario.hard(), 10**7, rng=1)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
+    )
+    assert resource.RUSAGE_SELF == 0
+    megabytes = benchmark.pedantic(in_new_process, args=(code,), rounds=1, iterations=1)
+    report("memory of 10,000,000 rounds in one call", megabytes, 300, "MB")
+
+
+def test_import(benchmark, report):
+    clock = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    ours, numba = [], []
+    for _ in range(8):
+        numba.append(in_new_process(clock.format("numba")))
+        ours.append(in_new_process(clock.format("fastcolst")))
+    benchmark.pedantic(in_new_process, args=(clock.format("fastcolst"),), rounds=1, iterations=1)
+    report("import fastcolst over import numba", min(ours) / min(numba), 1.3, "times")
+
+
+FIRST_SELECT = (
+    "import time, numpy as np, fastcolst as fc\n"
+    "contexts = np.eye(3)\n"
+    "t = time.perf_counter(); fc.CoLSTIM(3).select(contexts); print(time.perf_counter() - t)\n"
+)
+
+
+def test_first_select_from_a_warm_cache(benchmark, report):
+    fc.CoLSTIM(3).warmup()
+    in_new_process(FIRST_SELECT)
+    seconds = [in_new_process(FIRST_SELECT) for _ in range(5)]
+    benchmark.pedantic(in_new_process, args=(FIRST_SELECT,), rounds=1, iterations=1)
+    report("first select in a new process, warm cache", min(seconds), 1.5, "s")
+
+
+COLD = (
+    "import time, numba, numpy as np, fastcolst as fc\n"
+    "numba.njit(lambda x: x + 1)(np.ones(2))  # Numba's own start\n"
+    "t = time.perf_counter(); fc.CoLSTIM(3).warmup(); first = time.perf_counter() - t\n"
+    "t = time.perf_counter(); fc.CoLSTIM(3, comparison='thurstone', estimator=fc.SGD(0.1)).warmup()\n"
+    "print(first, time.perf_counter() - t)\n"
+)
+
+
+def test_cold_compilation(benchmark, report, tmp_path):
+    def cold(folder):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+        done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True, env=environment)
+        return [float(seconds) for seconds in done.stdout.split()]
+
+    times = [cold(tmp_path / str(attempt)) for attempt in range(2)]
+    benchmark.pedantic(cold, args=(tmp_path / "last",), rounds=1, iterations=1)
+    report("cold compilation of CoLSTIM's entry kernels", min(first for first, _ in times), 15, "s")
+    report("a further combination", min(further for _, further in times), 6, "s")
