@@ -75,7 +75,7 @@ def _digest_of_sources() -> str:
 SOURCES = _digest_of_sources()
 
 
-# --- registered classes and generic functions -------------------------------------------------------------------
+# --- registered classes and generic functions ---------------------------------------------------------------
 
 
 def register(cls: C) -> C:
@@ -189,7 +189,7 @@ def generic(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-# --- decorators --------------------------------------------------------------------------------------------------
+# --- decorators ---------------------------------------------------------------------------------------------
 
 
 def helper(function: F) -> F:
@@ -207,7 +207,7 @@ def kernel(function: F) -> F:
     return compiled  # type: ignore[no-any-return]
 
 
-# --- the cache on disk -------------------------------------------------------------------------------------------
+# --- the cache on disk --------------------------------------------------------------------------------------
 
 
 class _Entries:
@@ -320,7 +320,7 @@ def _attach_cache(dispatcher: Any) -> None:
         _warn_uncached(str(error).partition(":")[0])
 
 
-# --- an argument that costs nothing to pass ------------------------------------------------------------------------
+# --- an argument that costs nothing to pass -----------------------------------------------------------------
 
 
 class AgentType(types.StructRef):  # type: ignore[misc]

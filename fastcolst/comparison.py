@@ -29,7 +29,7 @@ _LOG2 = math.log(2.0)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-# --- what kernels call ---------------------------------------------------------------------------------------------
+# --- what kernels call --------------------------------------------------------------------------------------
 
 
 @generic
@@ -74,7 +74,7 @@ def perturb(self: Any, value: Any) -> Any:
     raise TypeError(f"{type(self).__name__} has no method perturb")
 
 
-# --- the models -----------------------------------------------------------------------------------------------------
+# --- the models ---------------------------------------------------------------------------------------------
 
 
 @register
@@ -306,7 +306,7 @@ class ExponentialNoise(NamedTuple):
         return self.perturb(self.raw(rng, size))
 
 
-# --- the normal law's tails ------------------------------------------------------------------------------------------
+# --- the normal law's tails ---------------------------------------------------------------------------------
 
 # (1 + 2x) erfcx(x) as a polynomial in (x - 3.75)/(x + 3.75), after Shepherd and Laframboise (1981): Chebyshev
 # coefficients of degree 22 found with 60 digits, rewritten in powers. Relative error 3e-16 on [0, 1e8].
@@ -356,8 +356,7 @@ def _scaled_phi(v: Any) -> Any:
     return (v > 0.0) * (1.0 - tail * np.exp(-0.5 * v * v)) + (v <= 0.0) * tail
 
 
-# --- the door
-# ----------------------------------------------------------------------------------------------------------
+# --- the door -----------------------------------------------------------------------------------------------
 
 _BY_NAME: dict[str, type] = {
     "bradley-terry": BradleyTerry,

@@ -318,7 +318,7 @@ class _Raw(NamedTuple):
     columns: dict[str, NDArray[Any]]
 
 
-# --- conditions ------------------------------------------------------------------------------------------
+# --- conditions ---------------------------------------------------------------------------------------------
 
 
 class _Condition(NamedTuple):
@@ -372,7 +372,7 @@ def _parse_value(value: str, text: str) -> int | float | str:
     raise ValueError(f"where={text!r} compares with {value!r}; a number or a 'quoted text' is wanted")
 
 
-# --- files -----------------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------------------
 
 
 def _read(request: _Request) -> _Raw:
@@ -664,7 +664,7 @@ def _checked_wins(wins: ArrayLike, m: int) -> NDArray[np.bool_]:
     return array
 
 
-# --- replay ----------------------------------------------------------------------------------------------
+# --- replay -------------------------------------------------------------------------------------------------
 
 
 class Learner(Protocol):

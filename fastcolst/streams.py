@@ -69,8 +69,7 @@ def label_key(label: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4))
 
 
-# --- SplitMix64 (Steele, Lea, Flood 2014) and the ziggurat (Marsaglia, Tsang 2000)
-# ------------------------------------------
+# --- SplitMix64 (Steele, Lea, Flood 2014) and the ziggurat (Marsaglia, Tsang 2000) --------------------------
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

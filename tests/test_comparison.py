@@ -117,7 +117,7 @@ def worst_relative_error(found, wanted):
     return float(max(errors))
 
 
-# --- values --------------------------------------------------------------------------------------------
+# --- values -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -197,7 +197,7 @@ def test_limits_and_nan(model):
             np.testing.assert_allclose(found, [*limit, math.nan], rtol=1e-15, atol=0, err_msg=name)
 
 
-# --- scales (one test for each convention) -------------------------------------------------------------
+# --- scales (one test for each convention) ------------------------------------------------------------------
 
 
 def test_bradley_terry_scale_divides_the_margin():
@@ -230,7 +230,7 @@ def test_thurstone_likelihood_is_flat_at_the_probit_fit_of_r(shared):
     assert np.max(np.abs(contrasts.T @ slopes)) < 1e-12
 
 
-# --- draws ---------------------------------------------------------------------------------------------
+# --- draws --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -264,7 +264,7 @@ def test_gumbel_noise_of_a_zero_exponential_is_finite():
     assert math.isfinite(BradleyTerry(2.0).perturb(0.0))
 
 
-# --- a model of one's own ------------------------------------------------------------------------------
+# --- a model of one's own -----------------------------------------------------------------------------------
 
 
 def test_a_minimal_model_gets_the_quotients():
@@ -284,7 +284,7 @@ def test_a_model_of_integers_is_the_model_of_floats():
     assert type(Thurstone(np.float32(2))[0]) is float
 
 
-# --- the door ------------------------------------------------------------------------------------------
+# --- the door -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

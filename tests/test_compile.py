@@ -203,7 +203,7 @@ def tiny(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tiny]:
     package.forget()
 
 
-# --- what the cache must give --------------------------------------------------------------------------
+# --- what the cache must give -------------------------------------------------------------------------------
 
 USE_EVERYTHING = """
 import numpy as np
@@ -334,7 +334,7 @@ def test_a_users_class_is_found_at_any_depth():
     assert isinstance(state, LinearState)
 
 
-# --- folders that cannot be written to -----------------------------------------------------------------
+# --- folders that cannot be written to ----------------------------------------------------------------------
 
 
 @pytest.mark.jit
@@ -388,7 +388,7 @@ answer = [climb(Hill(2.0), 3.0), entry(np.arange(3.0), 2)]
     assert sandbox.files() == {}
 
 
-# --- entries on disk -----------------------------------------------------------------------------------
+# --- entries on disk ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.jit
@@ -523,7 +523,7 @@ def test_cache_info_counts_this_versions_entries(tiny):
     assert cache_info()["entries"] == 1
 
 
-# --- one signature for each kernel ---------------------------------------------------------------------
+# --- one signature for each kernel --------------------------------------------------------------------------
 
 CONTEXTS = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]])  # whole numbers, which every dtype can hold
 SMALL_MODELS: dict[str, Any] = {"comparison": fc.BradleyTerry(1.0), "estimator": fc.SGD(0.5, 0.0, 1.0)}
@@ -682,7 +682,7 @@ def test_axes_of_length_one_compile_nothing(clean, n_arms, n_features):
     assert signatures() == clean
 
 
-# --- habits of the sources -----------------------------------------------------------------------------
+# --- habits of the sources ----------------------------------------------------------------------------------
 
 
 def modules_of_package() -> dict[str, ModuleType]:
@@ -761,7 +761,7 @@ def test_only_one_module_talks_to_the_compiler():
     assert {name: names - harmless for name, names in used.items() if names - harmless} == {}
 
 
-# --- generic functions ---------------------------------------------------------------------------------
+# --- generic functions --------------------------------------------------------------------------------------
 
 
 @fc.register
@@ -845,7 +845,7 @@ def test_methods_stay_plain_functions():
         assert all(isinstance(method, FunctionType) for method in methods), cls
 
 
-# --- register ------------------------------------------------------------------------------------------
+# --- register -----------------------------------------------------------------------------------------------
 
 
 def _no_tuple() -> Any:

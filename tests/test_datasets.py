@@ -93,7 +93,7 @@ def scored(probabilities, wins) -> ReplayResult:
     return ReplayResult(probabilities=probabilities, wins=log.wins, theta=[0.0], log=log, label="test")
 
 
-# --- tables --------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("extension", [".csv", ".csv.gz", ".CSV", ".parquet"])
@@ -247,7 +247,7 @@ def test_a_folder_named_like_a_partition_adds_no_column(write, tmp_path):
     assert read_log(path, contrast="z_*").features == ("z_1",)
 
 
-# --- outcomes ------------------------------------------------------------------------------------------
+# --- outcomes -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_counts_agree_with_a_plain_loop(tmp_path_factory, features, data):
             read_log(path, where="year == 1")
 
 
-# --- conditions ----------------------------------------------------------------------------------------
+# --- conditions ---------------------------------------------------------------------------------------------
 
 CONDITIONED = """row,z,y,year,city,flag
 0,1,1,1990,Oslo,True
@@ -372,7 +372,7 @@ def test_conditions_that_make_no_sense_are_refused(write, where, message):
         read_log(write(CONDITIONED), contrast="z", where=where)
 
 
-# --- archives ------------------------------------------------------------------------------------------
+# --- archives -----------------------------------------------------------------------------------------------
 
 
 def test_arrays_of_an_archive(tmp_path):
@@ -470,7 +470,7 @@ def test_what_to_install_is_said(write, monkeypatch, extension, module):
         read_log(path, first="a_*", second="b_*")
 
 
-# --- logs in memory ------------------------------------------------------------------------------------
+# --- logs in memory -----------------------------------------------------------------------------------------
 
 
 def test_a_log_is_a_read_only_copy():
@@ -514,7 +514,7 @@ def test_counts_of_a_log_have_to_add_up():
         Log(**fields, selected=3, draws=1, missing=0, unknown=0)
 
 
-# --- replay --------------------------------------------------------------------------------------------
+# --- replay -------------------------------------------------------------------------------------------------
 
 
 def test_football_matches_since_1990(shared):

@@ -45,7 +45,7 @@ def data(seed, n, d):
     return rng.standard_normal((n, d)), rng.random(n) < 0.5
 
 
-# --- one step ------------------------------------------------------------------------------------------
+# --- one step -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("won", [True, False])
@@ -88,7 +88,7 @@ def test_scores_agree_for_the_standard_logistic_model_only():
         assert np.allclose(*thetas, rtol=1e-12) == (model == BradleyTerry() and isinstance(model, BradleyTerry))
 
 
-# --- many steps ----------------------------------------------------------------------------------------
+# --- many steps ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -145,7 +145,7 @@ def test_steps_of_a_constant_rate_add_up_to_the_answers():
     assert thetas[-1, 0] == pytest.approx(total, rel=1e-9)
 
 
-# --- overflow ------------------------------------------------------------------------------------------
+# --- overflow -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -161,7 +161,7 @@ def test_a_step_that_overflows_changes_no_bit(model, score, contrast):
     assert (memory.theta.tobytes(), memory.learned.tobytes()) == before
 
 
-# --- the object ----------------------------------------------------------------------------------------
+# --- the object ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_bad_parameters_are_named(settings, message):
         SGD(**settings)
 
 
-# --- the door ------------------------------------------------------------------------------------------
+# --- the door -----------------------------------------------------------------------------------------------
 
 
 class Stubborn(NamedTuple):

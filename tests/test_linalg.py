@@ -65,7 +65,7 @@ def scaled_condition(gram):
     return float(np.linalg.cond(gram / np.outer(scale, scale)))
 
 
-# --- factorise -----------------------------------------------------------------------------------------
+# --- factorise ----------------------------------------------------------------------------------------------
 
 
 @given(seeds, dimensions, powers)
@@ -154,7 +154,7 @@ def test_the_pivot_rule_is_that_of_the_reference(d, times):
         assert factorise(gram, np.empty_like(gram)) == ref.invertible(gram) == (times > 1.0)
 
 
-# --- updates -------------------------------------------------------------------------------------------
+# --- updates ------------------------------------------------------------------------------------------------
 
 
 @given(seeds, dimensions, powers)
@@ -213,7 +213,7 @@ def test_an_update_ignores_what_work_held():
     assert results[0] == results[1]
 
 
-# --- arms ----------------------------------------------------------------------------------------------
+# --- arms ---------------------------------------------------------------------------------------------------
 
 
 @given(seeds, st.integers(1, 24), arms)
@@ -269,7 +269,7 @@ def test_equal_arms_are_whitened_to_equal_bits_wherever_they_stand(d):
         assert len(set(widths_of(factor, equal))) == 1
 
 
-# --- a million updates ---------------------------------------------------------------------------------
+# --- a million updates --------------------------------------------------------------------------------------
 
 
 @helper

@@ -95,7 +95,7 @@ def follow(policy, twin, rng, chunk, *, delay=None):
     return np.array(pairs)
 
 
-# --- the same choices ------------------------------------------------------------------------------------------------
+# --- the same choices ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [2, 10, 30])
@@ -269,8 +269,7 @@ def problem_theta(d, model):
     return Problem(d, 6, model).run.theta
 
 
-# --- the theorem's constants
-# --------------------------------------------------------------------------------------------
+# --- the theorem's constants --------------------------------------------------------------------------------
 
 
 def test_the_theorems_constants():
@@ -295,8 +294,7 @@ def test_the_theorem_warns_when_it_would_only_explore():
         fc.CoLSTIM.from_theorem(5, n_arms=10, horizon=4, rho=1.0)
 
 
-# --- singular for ever
-# ----------------------------------------------------------------------------------------------------
+# --- singular for ever --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -329,8 +327,7 @@ def test_a_gram_matrix_that_stays_singular_warns_once_and_goes_on_exploring(cont
     assert cured.status == "ready" and np.all(np.isfinite(cured.widths(contexts)))
 
 
-# --- wrong input
-# --------------------------------------------------------------------------------------------------------------
+# --- wrong input --------------------------------------------------------------------------------------------
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 
@@ -452,8 +449,7 @@ def test_a_wrong_argument_is_named(name):
         fc.CoLSTIM(**{"n_features": 3, **arguments})
 
 
-# --- what people rely on
-# ----------------------------------------------------------------------------------------------------------
+# --- what people rely on ------------------------------------------------------------------------------------
 
 
 def test_messy_input_means_the_same_and_is_not_modified():

@@ -52,7 +52,7 @@ def content(result: Result) -> dict:
     return bits | {"d": result.thetas.shape[1]}
 
 
-# --- the object ----------------------------------------------------------------------------------------
+# --- the object ---------------------------------------------------------------------------------------------
 
 
 def test_arrays_are_read_only_copies_of_fixed_type():
@@ -172,7 +172,7 @@ def test_plotting_is_left_to_plotting(monkeypatch):
     assert result.plot("ax") == (result, "ax")
 
 
-# --- on disk -------------------------------------------------------------------------------------------
+# --- on disk ------------------------------------------------------------------------------------------------
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -317,7 +317,7 @@ def test_files_cut_short_are_refused(tmp_path_factory, saved, data):
         load_result(path)
 
 
-# --- writing -------------------------------------------------------------------------------------------
+# --- writing ------------------------------------------------------------------------------------------------
 
 
 def test_only_parquet_is_written(tmp_path):

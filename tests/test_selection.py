@@ -60,7 +60,7 @@ class Arms:
         return optimistic_argmax(self.values, self.white, first, scale, allow_first, work), work
 
 
-# --- argmax --------------------------------------------------------------------------------------------
+# --- argmax -------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30))
@@ -73,7 +73,7 @@ def test_argmax_of_infinities():
     assert argmax(np.array([-math.inf, 0.0, math.inf, math.inf])) == 2
 
 
-# --- the first arm -------------------------------------------------------------------------------------
+# --- the first arm ------------------------------------------------------------------------------------------
 
 
 @given(seeds, arms, clips)
@@ -115,7 +115,7 @@ def test_first_arm_takes_the_lowest_index_of_a_tie():
     assert perturbed(np.array([0.0, 1.0, 0.0]), np.zeros(3), np.array([5.0, 1.0, 5.0]), math.inf) == 1
 
 
-# --- the second arm ------------------------------------------------------------------------------------
+# --- the second arm -----------------------------------------------------------------------------------------
 
 
 @given(seeds, arms, st.integers(1, 8), st.floats(0.0, 5.0), st.booleans())
@@ -183,7 +183,7 @@ def test_second_arm_takes_the_lowest_index_of_a_tie():
     assert optimistic_argmax(np.zeros(5), np.zeros((2, 5)), 0, 1.0, False, np.empty(5)) == 1
 
 
-# --- the random pair -----------------------------------------------------------------------------------
+# --- the random pair ----------------------------------------------------------------------------------------
 
 
 @helper
@@ -223,7 +223,7 @@ def test_random_pair_is_that_of_the_reference(first, second, n_arms):
     assert n_arms == 1 or pair[0] != pair[1]
 
 
-# --- finite or not -------------------------------------------------------------------------------------
+# --- finite or not ------------------------------------------------------------------------------------------
 
 FINITE = [0.0, -0.0, 5e-324, np.finfo(np.float64).max, -np.finfo(np.float64).max, 1e300]
 

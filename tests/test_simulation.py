@@ -26,8 +26,7 @@ def numbers(result, label):
 SMALL = {"n_arms": 6, "n_features": 3}
 
 
-# --- what must not matter
-# ----------------------------------------------------------------------------------------------
+# --- what must not matter -----------------------------------------------------------------------------------
 
 
 def test_threads_chunks_and_company_do_not_matter(monkeypatch):
@@ -100,8 +99,7 @@ def test_the_seed_is_what_it_takes_to_repeat():
     assert fc.simulate(*arguments, rng=5).same_numbers(fc.simulate(*arguments, rng=SeedSequence(5)))
 
 
-# --- closed forms, the reference, the paper
-# ------------------------------------------------------------------------------
+# --- closed forms, the reference, the paper -----------------------------------------------------------------
 
 
 def z_score(sample, expected, variance_of_expected=0.0):
@@ -228,8 +226,7 @@ def test_a_users_law_of_contexts():
     assert "Corners(half_edge=2.0)" in result.settings["scenario"]
 
 
-# --- checkpoints, errors, interruption
-# -------------------------------------------------------------------------------------
+# --- checkpoints, errors, interruption ----------------------------------------------------------------------
 
 
 def test_checkpoints_are_a_number_or_the_rounds_themselves():

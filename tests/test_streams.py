@@ -23,7 +23,7 @@ EDGES = np.append(streams._WIDTH * 2.0**51, 0.0)
 """Outer edges of the layers, the first of them the width that its rectangle would need."""
 
 
-# --- seeds and keys ------------------------------------------------------------------------------------
+# --- seeds and keys -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**200, np.int32(7), np.uint64(2**63 + 5)])
@@ -95,7 +95,7 @@ def test_labels_have_the_keys_of_their_published_digests():
     assert label_key("Ä") != label_key("A")
 
 
-# --- SplitMix64 ----------------------------------------------------------------------------------------
+# --- SplitMix64 ---------------------------------------------------------------------------------------------
 
 
 def filled(state, n):
@@ -192,7 +192,7 @@ def test_a_stream_goes_on_where_it_stopped():
     assert all(n <= step < n + 100 for n, step in zip((0, 1, 2, 300), steps, strict=True))
 
 
-# --- laws ----------------------------------------------------------------------------------------------
+# --- laws ---------------------------------------------------------------------------------------------------
 
 
 def normals(seed, n):
@@ -254,7 +254,7 @@ def test_neighbouring_normals_are_uncorrelated():
         assert abs(squares[lag:] @ squares[:-lag]) < 5.2 * 2.0 * math.sqrt(n)
 
 
-# --- contexts in a ball --------------------------------------------------------------------------------
+# --- contexts in a ball -------------------------------------------------------------------------------------
 
 
 def contexts_of(d, n_arms, n_rounds, seed=4):

@@ -112,7 +112,7 @@ class Policy:
         self.__dict__.update(state)
         self._start(self._rule, self._state)
 
-    # --- the service loop ------------------------------------------------------------------------------------------
+    # --- the service loop -----------------------------------------------------------------------------------
 
     def select(self, contexts: ArrayLike) -> Duel:
         """Choose the next two arms.
@@ -202,7 +202,7 @@ class Policy:
         """``"exploring"`` while pairs are random because the policy knows too little, else ``"ready"``."""
         return "ready"
 
-    # --- parameters -------------------------------------------------------------------------------------------------
+    # --- parameters -----------------------------------------------------------------------------------------
 
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments, by name; ``type(policy)(**policy.get_params())`` builds the same policy."""
@@ -232,7 +232,7 @@ class Policy:
             changes["horizon"] = horizon
         return self._fresh(**changes)
 
-    # --- simulation and compilation ---------------------------------------------------------------------------------
+    # --- simulation and compilation -------------------------------------------------------------------------
 
     def _play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
         """Play simulated rounds; see :func:`fastcolst.policies.rounds.play`."""
@@ -358,7 +358,7 @@ class LinearPolicy(Policy):
             raise ValueError(f"{name} has shape {a.shape} and {other_name} {b.shape}; equal shapes are wanted")
         return a - b
 
-    # --- what the policy believes ----------------------------------------------------------------------------------
+    # --- what the policy believes ---------------------------------------------------------------------------
 
     @property
     def theta(self) -> NDArray[np.float64]:
@@ -420,7 +420,7 @@ class LinearPolicy(Policy):
             raise AttributeError(f"{estimator!r} keeps no history from which the exact estimate could be recomputed")
         return float(estimator.audit(self._rule.model, self._state.memory))
 
-    # --- exploration -------------------------------------------------------------------------------------------------
+    # --- exploration ----------------------------------------------------------------------------------------
 
     def _make_buffers(self, n_arms: int, n_features: int) -> None:
         super()._make_buffers(n_arms, n_features)

@@ -82,7 +82,7 @@ class BlindState(NamedTuple):
         return cls(np.zeros(N_COUNTERS, np.int64))
 
 
-# --- a rule, as kernels see it ----------------------------------------------------------------------------------------
+# --- a rule, as kernels see it ------------------------------------------------------------------------------
 
 
 @generic
@@ -113,8 +113,7 @@ def update(self: Any, state: Any, pair: tuple[int, int], contrast: Any, won: boo
     raise TypeError(f"{type(self).__name__} has no method update")
 
 
-# --- the state of a linear policy
-# ----------------------------------------------------------------------------------------
+# --- the state of a linear policy ---------------------------------------------------------------------------
 
 
 def linear_state(estimator: Any, n_features: int, ridge: float, exploration_rounds: int) -> LinearState:
@@ -195,8 +194,7 @@ def end_exploration(state: Any) -> bool:
     return True
 
 
-# --- kernels
-# -----------------------------------------------------------------------------------------------------------
+# --- kernels ------------------------------------------------------------------------------------------------
 
 
 @kernel
