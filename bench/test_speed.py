@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -110,7 +109,6 @@ def test_memory_does_not_grow_with_the_horizon(benchmark, report):
         "fc.simulate({'CoLSTIM': fc.CoLSTIM(10)}, fc.Scenario.hard(), 10**7, rng=1)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
     )
-    assert resource.RUSAGE_SELF == 0
     megabytes = benchmark.pedantic(in_new_process, args=(code,), rounds=1, iterations=1)
     report("memory of 10,000,000 rounds in one call", megabytes, 300, "MB")
 

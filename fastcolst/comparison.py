@@ -25,7 +25,6 @@ __all__ = ["BradleyTerry", "ExponentialNoise", "Thurstone", "comparison_model"]
 
 _SQRT2 = math.sqrt(2.0)
 _SQRT2PI = math.sqrt(2.0 * math.pi)
-_LOG2 = math.log(2.0)
 _TINY = float(np.finfo(np.float64).tiny)
 
 

@@ -244,6 +244,7 @@ def read_log(
     decisive = selected & ((raw.outcomes == loss) | (raw.outcomes == win))
     no_outcome = selected & np.isnan(raw.outcomes)
     draws = raw.outcomes == draw
+    unknown = selected & ~decisive & ~draws & ~no_outcome
     learnable = decisive & ~np.any([np.isnan(group.values).any(axis=1) for group in raw.groups], axis=0)
     counts = {
         "rows": len(selected),
@@ -251,15 +252,22 @@ def read_log(
         "selected": int(selected.sum()),
         "draws": int((selected & draws).sum()),
         "missing": int(no_outcome.sum() + (decisive & ~learnable).sum()),
-        "unknown": int((selected & ~decisive & ~draws & ~no_outcome).sum()),
+        "unknown": int(unknown.sum()),
     }
     if not learnable.any():
         listed = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "draws_in_file")
         raise ValueError(f"{request.path!r} has no comparison to learn from: {listed}")
     _check_finite(raw.groups, learnable)
+    wins = raw.outcomes[learnable] == win
+    if unknown.any() and wins.all() == wins.any():  # the same winner throughout
+        values = ", ".join(f"{value:g}" for value in np.unique(raw.outcomes[unknown])[:3])
+        raise ValueError(
+            f"{request.path!r} has outcomes {values}, which are none of {loss:g}, {draw:g}, {win:g}, and "
+            f"{'no loss' if wins[0] else 'no win'} among the others: the coding of the outcomes is another one"
+        )
     return Log(
         contrasts=_contrasts(raw.groups, learnable),
-        wins=raw.outcomes[learnable] == win,
+        wins=wins,
         features=raw.features,
         where=texts,
         **counts,

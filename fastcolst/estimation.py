@@ -82,7 +82,7 @@ class SGD(NamedTuple):
 
     References
     ----------
-    Bengs, Saha, Huellermeier (2022), section 3.2.3, computational aspects; equation (9) for the residual.
+    Bengs, Saha, Huellermeier (2022), section 3.2.3, computational aspects; equation (10) for the residual.
 
     Examples
     --------

@@ -35,7 +35,7 @@ def whiten(factor: Any, contexts: Any, out: Any) -> None:
 
     Notes
     -----
-    n d^2 / 2 multiply-adds. Four rows of X are read for each store, which halves the traffic of the output.
+    n d^2 / 2 multiply-adds. Four rows of X are read for each load and store of the output, which halves the traffic.
     """
     d, n = contexts.shape
     for k in range(d):
@@ -198,7 +198,7 @@ def factorise(gram: Any, factor: Any) -> bool:
 
 @helper
 def _scaled_cholesky(gram: Any, out: Any) -> bool:
-    """L' of D^-1 M D^-1 = L L' in the upper triangle; False when a squared pivot is too small."""
+    """L' of D^-1 M D^-1 = L L' in the upper triangle, in O(d^3); False when a squared pivot is too small."""
     d = gram.shape[0]
     for i in range(d):
         if not gram[i, i] > 0.0:
@@ -222,7 +222,7 @@ def _scaled_cholesky(gram: Any, out: Any) -> bool:
 
 @helper
 def _invert_below(triangle: Any) -> None:
-    """From L' in the upper triangle to L^-1 in the lower one: row i is found from the rows above it."""
+    """From L' in the upper triangle to L^-1 in the lower one: row i is found from the rows above. O(d^3)."""
     for i in range(triangle.shape[0]):
         root = triangle[i, i]
         for j in range(i):

@@ -9,8 +9,7 @@ same luck.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -122,6 +121,46 @@ def _latent(model: Any, rng: Any) -> float:
     return first - perturb(model, raw(model, rng))
 
 
+@runtime_checkable
+class Problem(Protocol):
+    """What :func:`fastcolst.simulate` asks of a problem: its sizes, and runs.
+
+    A run has ``theta`` (d,), ``chunk_rounds`` (int) and ``next_chunk(n_rounds)``, which fills a
+    :class:`fastcolst.policies.rounds.Chunk` with at most that many rounds.
+    """
+
+    n_arms: int
+    n_features: int
+
+    def start(self, entropy: int, run: int) -> Any:
+        """Begin a run with streams of its own."""
+
+
+class GivenTheta(NamedTuple):
+    """One true parameter for all runs."""
+
+    theta: NDArray[np.float64]
+
+    def draw(self, rng: Generator) -> NDArray[np.float64]:
+        """Return the parameter."""
+        return self.theta.copy()
+
+
+class ThetaInShell(NamedTuple):
+    """Afresh for each run, uniform among the parameters with a norm between two bounds."""
+
+    n_features: int
+    lowest: float
+    highest: float
+
+    def draw(self, rng: Generator) -> NDArray[np.float64]:
+        """Return a parameter."""
+        direction = rng.standard_normal(self.n_features)
+        inner = (self.lowest / self.highest) ** self.n_features
+        radius = self.highest * (inner + (1.0 - inner) * rng.random()) ** (1.0 / self.n_features)
+        return direction * (radius / np.linalg.norm(direction))
+
+
 class Run:
     """One run of a scenario: its true parameter and its streams, which fill chunk after chunk.
 
@@ -195,7 +234,7 @@ class Scenario:
     ) -> None:
         parameter = feature_rows("theta", theta, None, ndim=1)
         self._setup(parameter.size, n_arms, comparison, contexts)
-        self._draw_theta: Callable[[Generator], NDArray[np.float64]] = lambda rng: parameter.copy()
+        self._theta: GivenTheta | ThetaInShell = GivenTheta(parameter.copy())
         self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
 
     @classmethod
@@ -204,7 +243,7 @@ class Scenario:
     ) -> Scenario:
         scenario = cls.__new__(cls)
         scenario._setup(count("n_features", n_features), n_arms, comparison, "ball")
-        scenario._draw_theta = lambda rng: _in_shell(rng, scenario.n_features, lowest, highest)
+        scenario._theta = ThetaInShell(scenario.n_features, lowest, highest)
         sizes = f"n_arms={scenario.n_arms}, n_features={scenario.n_features}"
         scenario._text = f"Scenario.{name}({sizes}, comparison={scenario.comparison!r})"
         return scenario
@@ -261,7 +300,7 @@ class Scenario:
     def start(self, entropy: int, run: int) -> Run:
         """Begin a run: draw its theta (and its fixed contexts) and name its streams."""
         rng = generator(entropy, PROBLEM, run)
-        theta = self._draw_theta(rng)
+        theta = self._theta.draw(rng)
         law = self._contexts
         if isinstance(law, np.ndarray):
             law = FixedContexts(law)
@@ -275,11 +314,3 @@ def _in_ball(rng: Generator, n: int, d: int) -> NDArray[np.float64]:
     normal = rng.standard_normal((n, d))
     square = (normal * normal).sum(axis=1) + 2.0 * rng.standard_exponential(n)
     return normal / np.sqrt(square)[:, np.newaxis]
-
-
-def _in_shell(rng: Generator, d: int, lowest: float, highest: float) -> NDArray[np.float64]:
-    """A point uniform among those with a norm between two bounds."""
-    direction = rng.standard_normal(d)
-    inner = (lowest / highest) ** d
-    radius = highest * (inner + (1.0 - inner) * rng.random()) ** (1.0 / d)
-    return direction * (radius / np.linalg.norm(direction))

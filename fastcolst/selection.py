@@ -38,7 +38,7 @@ def perturbed_argmax(utilities: Any, squared_widths: Any, noise: Any, clip: floa
     clip : float
         C_thresh; inf leaves the noise as it is.
     work : (n,) float64
-        Overwritten by the perturbed utilities.
+        Overwritten by the perturbed utilities; may be ``noise`` itself.
 
     Notes
     -----
@@ -120,7 +120,7 @@ def all_finite(values: Any) -> bool:
 
 @helper
 def all_rows_finite(values: Any) -> bool:
-    """True when no value of a matrix is nan or infinite."""
+    """True when no value of a matrix is nan or infinite. O(n d)."""
     for k in range(values.shape[0]):
         if not all_finite(values[k]):
             return False

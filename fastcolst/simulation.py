@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fastcolst.policies.base import Policy
 from fastcolst.policies.checks import count
+from fastcolst.problems import Problem
 from fastcolst.results import Result, optional_import
 from fastcolst.streams import POLICY, entropy_of, label_key
 
@@ -28,7 +29,7 @@ POLL_SECONDS = 0.1
 
 def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, how often
     policies: Mapping[str, Policy],
-    scenario: Any,
+    scenario: Problem,
     horizon: int,
     runs: int = 1,
     rng: Any = None,
@@ -44,7 +45,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         Templates: each run gets a fresh copy with its own stream, in which an open ``horizon`` and ``n_arms`` are
         filled in. The templates stay as they are.
     scenario : Scenario
-        The problem. Each run's contexts and answers are drawn once and shared by all policies.
+        The problem, or anything else with what :class:`fastcolst.problems.Problem` asks for. Each run's
+        contexts and answers are drawn once and shared by all policies.
     horizon : int
         T, rounds in each run.
     runs : int, default 1
@@ -86,13 +88,10 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     True
     """
     templates = _templates(policies)
-    plan = _Plan(
-        templates,
-        scenario,
-        count("horizon", horizon),
-        entropy_of(rng),
-        _checkpoint_rounds(checkpoints, horizon),
-    )
+    if not isinstance(scenario, Problem):
+        raise ValueError(f"scenario is {scenario!r}; a Scenario is wanted")
+    horizon = count("horizon", horizon)
+    plan = _Plan(templates, scenario, horizon, entropy_of(rng), _checkpoint_rounds(checkpoints, horizon))
     runs = count("runs", runs)
     workers = min(runs, _processors() if threads is None else count("threads", threads))
     for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
@@ -118,7 +117,7 @@ class _Plan(NamedTuple):
     """What all runs share."""
 
     templates: dict[str, Policy]
-    scenario: Any
+    scenario: Problem
     horizon: int
     entropy: int
     checkpoints: NDArray[np.int64]
@@ -218,7 +217,7 @@ def _checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArra
         number = min(count("checkpoints", checkpoints), horizon)
         return np.unique(np.linspace(horizon / number, horizon, number).round().astype(np.int64))
     rounds = np.asarray(checkpoints)
-    whole = rounds.ndim == 1 and rounds.size > 0 and np.all(rounds == np.floor(rounds))
+    whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iuf" and np.all(rounds == np.floor(rounds))
     if not whole or rounds[0] < 1 or rounds[-1] > horizon or np.any(np.diff(rounds) <= 0):
         raise ValueError(f"checkpoints is {checkpoints}; increasing rounds from 1 to the horizon {horizon} are wanted")
     return rounds.astype(np.int64)

@@ -229,7 +229,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sandbox, dict[str, A
 def test_a_second_process_compiles_nothing(warm):
     sandbox, first = warm
     second = sandbox.run("fastcolst", USE_EVERYTHING, hash_seed=HASH_SEEDS[1])
-    assert set(first["misses"].values()) == {0, 1}  # 0: `learn_log`, which was not called
+    assert {name for name, misses in first["misses"].items() if misses == 0} == {"learn_log"}  # which was not called
     assert first["misses"]["choose"] == first["misses"]["learn_answer"] == first["misses"]["play"] == 1
     assert set(first["hits"].values()) == {0}
     assert second["misses"] == first["hits"]

@@ -635,3 +635,13 @@ def test_plotting_is_left_to_plotting(monkeypatch):
     monkeypatch.setattr(plotting, "replay_figure", lambda result, axes: (result, axes))
     result = scored([0.5], [1])
     assert result.plot("axes") == (result, "axes")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "message"), [([1, 2, 1, 2], "has outcomes 2, .* no loss"), ([0, 3, 0, 2], "2, 3")]
+)
+def test_outcomes_of_another_coding_are_not_learned_from_one_side(tmp_path, outcomes, message):
+    path = tmp_path / "log.npz"
+    np.savez(path, Z=np.ones((4, 1)), y=outcomes)
+    with pytest.raises(ValueError, match=message):
+        read_log(path)

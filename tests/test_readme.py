@@ -43,3 +43,8 @@ def test_the_users_model_has_the_noise_that_its_cdf_needs(monkeypatch, tmp_path)
     model, rng = names["Cauchy"](0.5), np.random.default_rng(0)
     first, second = (model.perturb(model.raw(rng, 20_000)) for _ in range(2))
     assert stats.kstest(first - second, model.cdf).pvalue > 1e-4
+
+
+def test_the_speed_table_is_a_measured_one():
+    section = README.read_text(encoding="utf-8").split("## How fast")[1].split("## Limits")[0]
+    assert "| What | Measured | Limit |" in section and "Numba" in section

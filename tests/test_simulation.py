@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from numpy.random import SeedSequence
 from scipy import integrate, stats
 
 import fastcolst as fc
-from fastcolst import problems, reference, simulation, streams
+from fastcolst import _compile, problems, reference, simulation, streams
 
 
 def numbers(result, label):
@@ -240,11 +241,39 @@ def test_checkpoints_are_a_number_or_the_rounds_themselves():
         np.testing.assert_array_equal(
             result.average_regret["CoLSTIM"], every.average_regret["CoLSTIM"][:, result.rounds - 1]
         )
-    assert len(fc.simulate(policies, scenario, 7, rng=1).rounds) == 7  # no more checkpoints than rounds
+    assert len(fc.simulate(policies, scenario, 7.0, rng=1).rounds) == 7  # no more checkpoints than rounds
     assert fc.simulate(policies, scenario, 1000, rng=1).rounds[[0, -1]].tolist() == [5, 1000]
 
 
+def test_a_scenario_can_be_pickled():
+    for scenario in (fc.Scenario.hard(**SMALL), fc.Scenario(theta=[1.0, 2.0], n_arms=3, contexts="fixed")):
+        twin = pickle.loads(pickle.dumps(scenario))
+        assert repr(twin) == repr(scenario)
+        assert twin.start(3, 1).theta.tobytes() == scenario.start(3, 1).theta.tobytes()
+
+
+@pytest.mark.jit
+def test_compilation_is_over_before_the_runs_begin(monkeypatch):
+    """Or it would count as a policy's time."""
+
+    def n_signatures():
+        return sum(len(kernel.signatures) for kernel in _compile.KERNELS if kernel is not problems.fill_chunk)
+
+    before, play_run = [], simulation._play_run
+
+    def counted(*arguments):
+        before.append(n_signatures())
+        play_run(*arguments)
+
+    monkeypatch.setattr(simulation, "_play_run", counted)
+    policies = {"CoLSTIM": fc.CoLSTIM(3, comparison=fc.Thurstone(), perturbation="exponential")}
+    fc.simulate(policies, fc.Scenario.easy(**SMALL), 100, rng=1)
+    assert before == [n_signatures()]
+
+
 WRONG = {
+    "a scenario's name": ({"scenario": "hard"}, "scenario is 'hard'"),
+    "checkpoints text": ({"checkpoints": ["a"]}, "checkpoints is"),
     "no policies": ({"policies": {}}, "policies is"),
     "a list": ({"policies": [fc.UniformPairs()]}, "policies is"),
     "a class": ({"policies": {"x": fc.CoLSTIM}}, "policies has 'x'"),
@@ -335,7 +364,3 @@ def test_ctrl_c_is_answered_within_a_second():
     elapsed = time.monotonic() - start
     assert "KeyboardInterrupt" in errors and process.returncode != 0
     assert elapsed < (3.0 if JIT else 10.0)  # a second, and the interpreter's own end on a busy machine
-
-
-def test_polling_is_faster_than_a_second():
-    assert simulation.POLL_SECONDS < 0.5

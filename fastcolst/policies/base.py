@@ -141,7 +141,7 @@ class Policy:
             self._drawn = True  # until they are used: a choice that fails must not cost the stream a round
         if self._exploring:
             self._end_exploration()
-        pair = choose(self._agent, checked, self._raw, self._work, self._contrast)
+        pair = choose(self._agent, checked, self._raw, self._by_coordinate, self._work, self._contrast)
         if pair == NOT_FINITE:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         self._drawn = False
@@ -186,6 +186,15 @@ class Policy:
         del self._pending[duel.round]
         if self._exploring:
             self._end_exploration()
+
+    def discard(self, duel: Duel) -> None:
+        """Give up waiting for the answer to a duel: nobody answered, or liked both alike.
+
+        Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
+        """
+        if not isinstance(duel, Duel) or duel.policy_id != self._id or duel.round not in self._pending:
+            raise ValueError(f"duel is {duel!r}; a duel of this policy that waits for its answer is wanted")
+        del self._pending[duel.round]
 
     @property
     def round(self) -> int:
@@ -248,7 +257,7 @@ class Policy:
         return False
 
     def _note_exploration(self) -> None:
-        """Say so when the policy explores for longer than it should."""
+        """Notice that the exploration ended, or say so when it lasts for longer than it should."""
 
     def warmup(self) -> None:
         """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
@@ -266,11 +275,13 @@ class Policy:
         n_features = self._n_features or 1
         twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
         twin._play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
+        twin._end_exploration()
 
     def _make_buffers(self, n_arms: int, n_features: int) -> None:
         self._shape = (n_arms, n_features)
         self._raw = np.empty(self._rule.n_raw(n_arms))
-        self._work = np.empty((2 * n_features + 3, n_arms))
+        self._by_coordinate = np.empty((n_features, n_arms))
+        self._work = np.empty(self._rule.work_shape(n_arms, n_features))
         self._contrast = np.empty(n_features)
         self._drawn = False
 
@@ -341,7 +352,7 @@ class LinearPolicy(Policy):
         if won.shape != rows.shape[:1]:
             raise ValueError(f"wins has shape {won.shape}; {rows.shape[:1]} is wanted, one for each row of contrasts")
         if won.dtype != np.bool_:
-            won = np.array([answer(value) for value in won.tolist()], np.bool_)
+            won = np.array([answer(value, f"wins[{i}]") for i, value in enumerate(won.tolist())], np.bool_)
         out = np.empty(len(rows))
         before = deepcopy(self._state)
         n_learned = learn_log(self._agent, rows, won, out)
@@ -349,6 +360,7 @@ class LinearPolicy(Policy):
             self._start(self._rule, before)
             raise ValueError(f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down")
         self._end_exploration()
+        self._note_exploration()
         return out
 
     def _contrasts(self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2) -> Any:
@@ -436,16 +448,16 @@ class LinearPolicy(Policy):
         if counters[EXPLORATION_END] >= 0:
             self._exploring = False
             return
-        explored = counters[ROUND] + counters[LOGGED]
-        patience = 2 * max(counters[EXPLORATION_ROUNDS], len(self._state.gram))
-        if self._warned_singular or counters[FACTORED] or explored < patience:
+        learned = int(counters[ROUND] + counters[LOGGED]) - self.pending
+        patience = 2 * max(int(counters[EXPLORATION_ROUNDS]), len(self._state.gram))
+        if self._warned_singular or counters[FACTORED] or learned < patience:
             return
         self._warned_singular = True
         scale = np.sqrt(np.diag(self._state.gram))
         scale[scale == 0.0] = 1.0
         rank = np.linalg.matrix_rank(self._state.gram / np.outer(scale, scale), hermitian=True)
         warnings.warn(
-            f"{type(self).__name__} still explores after {explored} comparisons: the contrasts answered so far span "
+            f"{type(self).__name__} still explores after {learned} comparisons: their contrasts span "
             f"{rank} of {len(scale)} dimensions, so that the Gram matrix cannot be inverted (a constant feature, "
             "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0.",
             UserWarning,

@@ -14,7 +14,7 @@ from fastcolst._compile import kernel
 __all__ = ["answer", "contexts_array", "count", "feature_rows", "number"]
 
 LARGEST = 1e140
-"""Features beyond this overflow when they are squared and added up."""
+"""Features beyond this leave too little room for the sums of their squares times squared widths."""
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -48,13 +48,13 @@ def number(name: str, value: Any, *, positive: bool = False, infinite: bool = Fa
     return result
 
 
-def answer(value: Any) -> bool:
-    """The answer to a duel: True or 1 when the first arm won, False or 0 when the second did."""
+def answer(value: Any, name: str = "first_won") -> bool:
+    """Yes or no: True or 1, False or 0."""
     if value is True or value is False:
         return value
     if isinstance(value, (np.bool_, numbers.Real)) and value in (0, 1):
         return bool(value)
-    raise ValueError(f"first_won is {value!r}; True, False, 1 or 0 is wanted")
+    raise ValueError(f"{name} is {value!r}; True, False, 1 or 0 is wanted")
 
 
 def feature_rows(name: str, value: Any, n_features: int | None, ndim: int = 2) -> NDArray[np.float64]:

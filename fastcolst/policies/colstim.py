@@ -18,13 +18,11 @@ from fastcolst.comparison import raw as raw_variate
 from fastcolst.estimation import estimator_of
 from fastcolst.linalg import squared_widths, utilities, whiten
 from fastcolst.policies.base import LinearPolicy
-from fastcolst.policies.checks import count, number
+from fastcolst.policies.checks import answer, count, number
 from fastcolst.policies.rounds import (
-    EXPLORATION_DUE,
     EXPLORATION_END,
     NOT_FINITE,
     ROUND,
-    exploration_is_due,
     update_linear,
 )
 from fastcolst.selection import all_finite, all_rows_finite, optimistic_argmax, perturbed_argmax, random_pair
@@ -60,6 +58,10 @@ class CoLSTIMRule(NamedTuple):
         """Two uniforms (the pair's, or the coin's and a spare one), then one variate for each arm."""
         return 2 + n_arms
 
+    def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
+        """Whitened arms, utilities, squared widths, noise: one column for each arm."""
+        return n_features + 3, n_arms
+
     def draw(self, rng: Any, raw: Any) -> None:
         """Draw one round's numbers one by one."""
         raw[0] = rng.random()
@@ -76,8 +78,6 @@ class CoLSTIMRule(NamedTuple):
         """Lines 2 and 5 to 15. O(n d^2)."""
         d, n = contexts.shape
         if state.counters[EXPLORATION_END] < 0:
-            if exploration_is_due(state.counters):
-                return EXPLORATION_DUE, EXPLORATION_DUE
             if not all_rows_finite(contexts):
                 return NOT_FINITE, NOT_FINITE
             return random_pair(raw[0], raw[1], n)  # line 2
@@ -223,7 +223,7 @@ class CoLSTIM(LinearPolicy):
             clip=-1.0 if clip is None else number("clip", clip, infinite=True),
             coupling=kind,
             coupling_value=value,
-            allow_self_duel=bool(allow_self_duel),
+            allow_self_duel=answer(allow_self_duel, "allow_self_duel"),
         )
         self._start_linear(rule, ridge, exploration_rounds)
 

@@ -35,11 +35,11 @@ UNTESTED = 5
 """1 when the Gram matrix changed since it was last tested for invertibility."""
 N_COUNTERS = 6
 
-# Both arms of a choice that was not made.
+# In place of a choice that was not made.
 NOT_FINITE = -1
 """A utility or a width is nan or infinite."""
 EXPLORATION_DUE = -2
-"""The exploration must be ended first, or M found singular once more: :func:`end_exploration`."""
+"""The exploration must be ended first, or M be found singular once more: :func:`end_exploration`."""
 
 
 class Chunk(NamedTuple):
@@ -92,6 +92,12 @@ def n_raw(self: Any, n_arms: int) -> int:
 
 
 @generic
+def work_shape(self: Any, n_arms: int, n_features: int) -> tuple[int, int]:
+    """Rows and columns of the scratch that a choice needs."""
+    raise TypeError(f"{type(self).__name__} has no method work_shape")
+
+
+@generic
 def draw(self: Any, rng: Any, raw: Any) -> None:
     """Fill ``raw`` with the numbers of one round, one by one from a generator."""
     raise TypeError(f"{type(self).__name__} has no method draw")
@@ -99,10 +105,13 @@ def draw(self: Any, rng: Any, raw: Any) -> None:
 
 @generic
 def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
-    """Choose two arms, without counting the round.
+    """Choose two arms, without counting the round, when no exploration is due.
 
-    ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` (d + 3, n) scratch. Returns
-    the arms, or ``NOT_FINITE`` or ``EXPLORATION_DUE`` twice; then nothing was changed.
+    ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` scratch of the rule's
+    :func:`work_shape`. Returns the arms, or ``NOT_FINITE`` twice. The state stays as it is.
+
+    For policy objects a rule also has ``draw_block(rng, raw)``, a plain Python method that draws the same numbers in
+    blocks; a rule with an estimate has the fields ``estimator`` and ``model``.
     """
     raise TypeError(f"{type(self).__name__} has no method select")
 
@@ -180,6 +189,10 @@ def end_exploration(state: Any) -> bool:
     bool
         False when the exploration was not due: nothing was done.
 
+    Notes
+    -----
+    O(d^3) when M is tested; as long as M stays singular, that is once for each comparison.
+
     References
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 1, lines 2 and 3.
@@ -198,7 +211,7 @@ def end_exploration(state: Any) -> bool:
 
 
 @kernel
-def choose(agent: Any, contexts: Any, raw: Any, work: Any, out: Any) -> int:
+def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, out: Any) -> int:
     """One round's choice for a policy object.
 
     Parameters
@@ -208,7 +221,9 @@ def choose(agent: Any, contexts: Any, raw: Any, work: Any, out: Any) -> int:
         Arms as rows.
     raw : (n_raw,) float64
         The numbers of this round.
-    work : (2 d + 3, n) float64
+    by_coordinate : (d, n) float64
+        Scratch for the contexts with arms as columns.
+    work : (rows, columns) float64, of the rule's :func:`work_shape`
         Scratch.
     out : (d,) float64
         Overwritten by the contrast x_first - x_second.
@@ -216,17 +231,22 @@ def choose(agent: Any, contexts: Any, raw: Any, work: Any, out: Any) -> int:
     Returns
     -------
     int
-        first * n + second, and the round is counted; or ``NOT_FINITE`` or ``EXPLORATION_DUE``.
+        first * n + second, and the round is counted; or ``NOT_FINITE`` or ``EXPLORATION_DUE``, and nothing was changed.
+
+    Notes
+    -----
+    The cost is the rule's, and O(n d) to lay the contexts out.
     """
     rule, state = agent.rule, agent.state
+    if exploration_is_due(state.counters):
+        return EXPLORATION_DUE
     n, d = contexts.shape
-    by_coordinate = work[d + 3 :]
     for i in range(n):
         for k in range(d):
             by_coordinate[k, i] = contexts[i, k]
     first, second = select(rule, state, by_coordinate, raw, work)
-    if first < 0:
-        return first
+    if first == NOT_FINITE:
+        return NOT_FINITE
     for k in range(d):
         out[k] = contexts[first, k] - contexts[second, k]
     state.counters[ROUND] += 1
@@ -237,7 +257,8 @@ def choose(agent: Any, contexts: Any, raw: Any, work: Any, out: Any) -> int:
 def learn_answer(agent: Any, first: int, second: int, contrast: Any, won: bool) -> int:
     """Learn the answer to one duel, with contrast x_first - x_second, (d,) float64.
 
-    Returns 0, or 1 (nothing changed) when numbers would overflow.
+    Returns 0, or 1 (nothing changed) when numbers would overflow. O(d^2) for a linear policy, besides its
+    estimator's cost.
     """
     return update(agent.rule, agent.state, (first, second), contrast, won)
 
@@ -260,6 +281,10 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> int:
     -------
     int
         The number of comparisons learned; less than m when numbers would overflow.
+
+    Notes
+    -----
+    m times the cost of an answer.
     """
     rule, state = agent.rule, agent.state
     for row in range(contrasts.shape[0]):
@@ -276,7 +301,7 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> int:
 
 @kernel
 def probabilities(model: Any, margins: Any, out: Any) -> None:
-    """Probabilities that the first arm wins, F of each margin; (m,) float64 each."""
+    """Probabilities that the first arm wins, F of each margin; (m,) float64 each. O(m)."""
     for row in range(margins.size):
         out[row] = cdf(model, margins[row])
 
@@ -308,7 +333,7 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     rule, state = agent.rule, agent.state
     m, d, n = chunk.contexts.shape
     raw = np.empty(n_raw(rule, n))
-    work = np.empty((d + 3, n))
+    work = np.empty(work_shape(rule, n, d))
     contrast = np.empty(d)
     for r in range(m):
         if exploration_is_due(state.counters):  # before a number is drawn
@@ -316,7 +341,7 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
         contexts = chunk.contexts[r]
         draw(rule, rng, raw)
         first, second = select(rule, state, contexts, raw, work)
-        if first < 0:
+        if first == NOT_FINITE:
             return r
         state.counters[ROUND] += 1
         utility_first, utility_second = chunk.utilities[r, first], chunk.utilities[r, second]

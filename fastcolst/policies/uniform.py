@@ -14,13 +14,17 @@ __all__ = ["UniformPairs", "UniformPairsRule"]
 
 @register
 class UniformPairsRule(NamedTuple):
-    """A random pair of distinct arms. It has no numbers of its own; ``n_raw_numbers`` = 2 uniforms make the pair."""
+    """A random pair of distinct arms. Two uniforms make it; a registered NamedTuple needs a field."""
 
-    n_raw_numbers: int = 2
+    n_uniforms: int = 2
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms."""
-        return self.n_raw_numbers
+        return self.n_uniforms
+
+    def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
+        """None."""
+        return 0, 0
 
     def draw(self, rng: Any, raw: Any) -> None:
         """Draw one round's numbers one by one."""
