@@ -157,7 +157,7 @@ def _is_float(annotation: object) -> bool:
 def _as_float(cls: type, name: str, value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{cls.__name__}: {name} is {value!r}; a number is wanted") from None
 
 

@@ -88,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _warnings_in_one_line():
             arguments = _parser().parse_args(argv)
             arguments.run(arguments)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except SystemExit as stop:  # argparse, after --help or --version
         return int(stop.code or 0)
     except KeyboardInterrupt:
@@ -97,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
         return PIPE_CLOSED
-    except (ValueError, OSError, ImportError, MemoryError) as error:
+    except (ValueError, OSError, ImportError, MemoryError, ArithmeticError) as error:
         print(f"fastcolst: error: {_one_line(error)}", file=sys.stderr)
         return WRONG_INPUT
     return 0

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
+from fastcolst.policies.checks import feature_rows
 from fastcolst.results import align, optional_import
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = ["Log", "ReplayResult", "read_log", "replay"]
 
 BLOCK = 1_000  # rows learned per call of the policy: Ctrl-C is answered between calls
 N_BINS = 10
+FEW = 10  # as many comparisons with the same winner may be chance
 _LOSS_DRAW_WIN = {"signed": (-1.0, 0.0, 1.0), "unit": (0.0, 0.5, 1.0)}
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -259,7 +261,7 @@ def read_log(
         raise ValueError(f"{request.path!r} has no comparison to learn from: {listed}")
     _check_finite(raw.groups, learnable)
     wins = raw.outcomes[learnable] == win
-    if unknown.any() and wins.all() == wins.any():  # the same winner throughout
+    if unknown.any() and len(wins) >= FEW and wins.all() == wins.any():  # the same winner throughout
         values = ", ".join(f"{value:g}" for value in np.unique(raw.outcomes[unknown])[:3])
         raise ValueError(
             f"{request.path!r} has outcomes {values}, which are none of {loss:g}, {draw:g}, {win:g}, and "
@@ -568,6 +570,8 @@ def _number(value: object) -> float:
         return float(value) if isinstance(value, str | int | float | Decimal) else np.nan
     except (TypeError, ValueError):
         return np.nan
+    except OverflowError:  # an integer beyond the largest float
+        return np.inf
 
 
 def _plain(column: Any) -> NDArray[Any]:
@@ -721,6 +725,7 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
     """
     if not isinstance(log, Log):
         raise ValueError(f"log is a {type(log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
+    feature_rows("log.contrasts", log.contrasts, None)  # before anything is learned: none overflows
     label = type(policy).__name__ if label is None else label
     probabilities = np.empty(len(log))
     # Blocks with and without a bar are the same, so that the bar cannot change a result.

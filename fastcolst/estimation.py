@@ -173,6 +173,8 @@ def radius_number(value: float | None, owner: str) -> float:
     """A radius as a number: None stands for infinity."""
     if value is None:
         return math.inf
-    if isinstance(value, (int, float, np.number)) and value > 0.0:
+    if isinstance(value, (int, float, np.floating)) and not isinstance(value, bool) and 0.0 < value < 2**1023:
         return float(value)
+    if value == math.inf:
+        return math.inf
     raise ValueError(f"{owner}: radius is {value!r}; a positive number or None is wanted")

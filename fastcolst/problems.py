@@ -9,6 +9,7 @@ same luck.
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -301,7 +302,7 @@ class Scenario:
         """Begin a run: draw its theta (and its fixed contexts) and name its streams."""
         rng = generator(entropy, PROBLEM, run)
         theta = self._theta.draw(rng)
-        law = self._contexts
+        law = deepcopy(self._contexts)  # a law may hold scratch, which runs on other threads must not share
         if isinstance(law, np.ndarray):
             law = FixedContexts(law)
         elif isinstance(law, str):

@@ -267,7 +267,7 @@ class CoLSTIM:
 
     def widths(self, contexts: Floats) -> Floats:
         """Return |x_i|_{M^-1}, (n,); inf as long as M cannot be inverted."""
-        if self.exploration_end is None and not invertible(self.gram):
+        if self.exploration_end is None and self.ridge == 0.0 and not invertible(self.gram):
             return np.full(len(contexts), math.inf)
         return norms(contexts, inverse(self.gram))
 
@@ -294,7 +294,7 @@ class CoLSTIM:
 
     def _may_stop_exploring(self) -> bool:
         tau = self.n_features * self.n_arms if self.exploration_rounds is None else self.exploration_rounds
-        return self.round + self._n_logged >= tau and invertible(self.gram)
+        return self.round + self._n_logged >= tau and (self.ridge > 0.0 or invertible(self.gram))
 
     def _horizon(self) -> int:
         return self.round if self.horizon is None else self.horizon

@@ -207,7 +207,7 @@ def _templates(policies: Mapping[str, Policy]) -> dict[str, Policy]:
     if not isinstance(policies, Mapping) or not policies:
         raise ValueError(f"policies is {policies!r}; a dict of labels and policies is wanted")
     for label, policy in policies.items():
-        if not isinstance(label, str) or not isinstance(policy, Policy):
+        if not isinstance(label, str) or not label or not isinstance(policy, Policy):
             raise ValueError(f"policies has {label!r}: {policy!r}; a label and a policy are wanted")
     return dict(policies)
 
@@ -217,6 +217,7 @@ def _checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArra
         number = min(count("checkpoints", checkpoints), horizon)
         return np.unique(np.linspace(horizon / number, horizon, number).round().astype(np.int64))
     rounds = np.asarray(checkpoints)
+    rounds = rounds.astype(np.int64) if rounds.dtype.kind == "u" else rounds
     whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iuf" and np.all(rounds == np.floor(rounds))
     if not whole or rounds[0] < 1 or rounds[-1] > horizon or np.any(np.diff(rounds) <= 0):
         raise ValueError(f"checkpoints is {checkpoints}; increasing rounds from 1 to the horizon {horizon} are wanted")

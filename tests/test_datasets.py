@@ -642,6 +642,6 @@ def test_plotting_is_left_to_plotting(monkeypatch):
 )
 def test_outcomes_of_another_coding_are_not_learned_from_one_side(tmp_path, outcomes, message):
     path = tmp_path / "log.npz"
-    np.savez(path, Z=np.ones((4, 1)), y=outcomes)
+    np.savez(path, Z=np.ones((40, 1)), y=10 * outcomes)
     with pytest.raises(ValueError, match=message):
         read_log(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import threading
 import warnings
 from typing import NamedTuple
 
@@ -72,7 +73,7 @@ def snapshot(policy):
     state = policy._state
     if hasattr(state, "scratch"):
         state = state._replace(scratch=np.empty(0))
-    pending = [(round_, contrast.tobytes()) for round_, contrast in sorted(policy._pending.items())]
+    pending = [(round_, *asked[:2], asked.contrast.tobytes()) for round_, asked in sorted(policy._pending.items())]
     return arrays(state), repr(policy._rng.bit_generator.state), pending, policy.round, policy.status
 
 
@@ -146,6 +147,7 @@ OPTIONS = {
     "no widths": {"width_scale": 0.0},
     "no self-duels": {"allow_self_duel": False},
     "other noise": {"perturbation": "thurstone"},
+    "small ridge": {"ridge": 1e-9, "exploration_rounds": 1},
     "decay": {"estimator": fc.SGD(0.7, decay=0.6)},
     "radius": {"estimator": fc.SGD(0.5, radius=0.8)},
 }
@@ -289,6 +291,9 @@ def test_the_theorem_warns_when_it_would_only_explore():
         fc.CoLSTIM.from_theorem(5, n_arms=10, horizon=1000, rho=0.1)
     with pytest.raises(ValueError, match="rho"):
         fc.CoLSTIM.from_theorem(5, n_arms=10, horizon=1000, rho=0.0)
+    for extreme in ({"rho": 1e-300}, {"rho": 1.0, "theta_norm": 100.0}):
+        with pytest.raises(ValueError, match="longer than any horizon"):
+            fc.CoLSTIM.from_theorem(5, n_arms=10, horizon=1000, **extreme)
     with pytest.raises(ValueError, match="horizon is 4"):
         fc.CoLSTIM.from_theorem(5, n_arms=10, horizon=4, rho=1.0)
 
@@ -404,16 +409,61 @@ def test_a_duel_is_answered_once():
     assert snapshot(policy) == before
 
 
-def test_an_overflow_deep_in_the_kernel_costs_nothing():
-    """Contexts that pass the door but overflow when they meet a huge estimate."""
-    policy = fc.CoLSTIM(2, horizon=100, exploration_rounds=0, ridge=1e-250, rng=3)
-    twin = copy.deepcopy(policy)
-    with pytest.raises(ValueError, match="overflow"):
-        policy.select([[1e100, 0.0], [0.0, 1.0]])
-    assert policy.round == 0
-    contexts = np.array([[1e-100, 0.0], [0.0, 1e-100]])
-    a, b = policy.select(contexts), twin.select(contexts)
-    assert (a.first, a.second, a.round) == (b.first, b.second, b.round)
+def test_contexts_that_would_overflow_a_width_are_refused_at_the_door():
+    """With a small ridge, or after small contexts, the inverse is huge: the door takes that into account."""
+    small = fc.CoLSTIM(2, n_arms=3, horizon=100, exploration_rounds=6, rng=3)
+    for t in range(10):
+        duel = small.select(1e-30 * with_round(t)[:3, :2])
+        small.update(duel, True)
+    assert small.status == "ready"
+    for policy, size in ((small, 1e135), (fc.CoLSTIM(2, exploration_rounds=0, ridge=1e-190, rng=3), 1e70)):
+        before = snapshot(policy)
+        with pytest.raises(ValueError, match="scale them down"):
+            policy.select([[size, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        assert snapshot(policy) == before
+        assert policy.select(1e-30 * X[:3, :2]).round == policy.round
+
+
+def test_an_old_duel_is_no_answer_to_another_one_of_the_same_round():
+    """After going back to an earlier copy, the rounds meet new contexts."""
+    policy, _ = trained()
+    earlier = copy.copy(policy)
+    lost = policy.select(X)
+    while lost.is_self:
+        lost = policy.select(with_round(policy.round))
+    while earlier.round < lost.round:
+        duel = earlier.select(with_round(1000 + earlier.round))
+    before = snapshot(earlier)
+    if not duel.is_self:
+        with pytest.raises(ValueError, match="not the one that this policy showed"):
+            earlier.update(lost, True)
+        assert snapshot(earlier) == before
+
+
+def test_one_policy_in_two_threads_does_not_crash():
+    """It is not allowed, and may give errors or wrong numbers; memory stays whole."""
+    policy, errors = fc.CoLSTIM(3, rng=0, horizon=1000), []
+
+    def work(n):
+        for t in range(rounds(2000, 50)):
+            try:
+                policy.update(policy.select(np.random.default_rng(t).normal(size=(n, 3))), True)
+            except (ValueError, RuntimeError) as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (2, 500)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert policy.round > 0
+
+
+def test_tiny_differences_are_learned_as_the_reference_learns_them():
+    policy = fc.CoLSTIM(2, n_arms=2, rng=0)
+    duel = policy.select([[1e-170, 0.0], [0.0, 1e-170]])
+    policy.update(duel, True)
+    assert np.all(policy.theta != 0.0)
 
 
 def test_a_duel_that_nobody_answers_can_be_discarded():
@@ -452,6 +502,8 @@ WRONG_ARGUMENTS = {
     "horizon nan": ({"horizon": math.nan}, "horizon is nan"),
     "ridge": ({"ridge": -1.0}, r"ridge is -1\.0"),
     "ridge nan": ({"ridge": math.nan}, "ridge is nan"),
+    "ridge denormal": ({"ridge": 5e-324}, "ridge is 5e-324; 0 or a number of at least 1e-200"),
+    "ridge huge": ({"ridge": 10**400}, "ridge is 1000"),
     "ridge text": ({"ridge": "1"}, "ridge is '1'"),
     "exploration_rounds": ({"exploration_rounds": -1}, "exploration_rounds is -1"),
     "width_scale": ({"width_scale": -0.5}, "width_scale is"),
@@ -664,8 +716,8 @@ def test_permuting_arms_and_their_noise_permutes_the_choice(seed, n, d):
 def choose_with(policy, contexts, raw):
     """The choice for given numbers of a round."""
     policy = copy.deepcopy(policy)
-    policy._make_buffers(*contexts.shape)
-    policy._raw[:] = raw
+    policy._buffers = policy._new_buffers(*contexts.shape)
+    policy._buffers.raw[:] = raw
     policy._drawn = True
     duel = policy.select(contexts)
     return duel.first, duel.second

@@ -245,6 +245,26 @@ def test_checkpoints_are_a_number_or_the_rounds_themselves():
     assert fc.simulate(policies, scenario, 1000, rng=1).rounds[[0, -1]].tolist() == [5, 1000]
 
 
+class Scratchy(NamedTuple):
+    """A law with scratch of its own, which two runs must not share."""
+
+    work: np.ndarray
+
+    def fill(self, rng, out):
+        for k in range(out.shape[1]):
+            for i in range(out.shape[0]):
+                self.work[i] = rng.random()
+            for i in range(out.shape[0]):
+                out[i, k] = self.work[i] - 0.5
+
+
+def test_a_law_with_scratch_gives_the_same_numbers_on_any_number_of_threads():
+    scenario = fc.Scenario(theta=[1.0, -1.0, 0.5], n_arms=40, contexts=Scratchy(np.empty(40)))
+    arguments = ({"Random": fc.UniformPairs()}, scenario, rounds(5000, 50))
+    results = [fc.simulate(*arguments, runs=4, rng=1, threads=threads) for threads in (1, 4)]
+    assert results[0].same_numbers(results[1])
+
+
 def test_a_scenario_can_be_pickled():
     for scenario in (fc.Scenario.hard(**SMALL), fc.Scenario(theta=[1.0, 2.0], n_arms=3, contexts="fixed")):
         twin = pickle.loads(pickle.dumps(scenario))
@@ -275,6 +295,8 @@ WRONG = {
     "a scenario's name": ({"scenario": "hard"}, "scenario is 'hard'"),
     "checkpoints text": ({"checkpoints": ["a"]}, "checkpoints is"),
     "no policies": ({"policies": {}}, "policies is"),
+    "an empty label": ({"policies": {"": fc.UniformPairs()}}, "policies has ''"),
+    "checkpoints unsigned": ({"checkpoints": np.array([5, 3], np.uint64)}, "checkpoints is"),
     "a list": ({"policies": [fc.UniformPairs()]}, "policies is"),
     "a class": ({"policies": {"x": fc.CoLSTIM}}, "policies has 'x'"),
     "horizon": ({"horizon": 0}, "horizon is 0"),

@@ -7,19 +7,18 @@ import uuid
 import warnings
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._compile import make_agent
-from fastcolst.policies.checks import answer, contexts_array, count, feature_rows, number
+from fastcolst.policies.checks import LARGEST, answer, contexts_array, count, feature_rows, number
 from fastcolst.policies.rounds import (
     EXPLORATION_END,
     EXPLORATION_ROUNDS,
     FACTORED,
     LOGGED,
-    NOT_FINITE,
     ROUND,
     Chunk,
     LinearState,
@@ -34,6 +33,10 @@ from fastcolst.policies.rounds import (
 from fastcolst.streams import entropy_of, generator
 
 __all__ = ["Duel", "LinearPolicy", "Policy"]
+
+SMALLEST_RIDGE = 1e-200
+LARGEST_WIDTH = 1e150
+"""Widths beyond this have squares that leave no room for their sums."""
 
 UNKNOWN = 2**62
 """tau as long as the number of arms is not known."""
@@ -75,6 +78,24 @@ class Duel:
         return hash((self.policy_id, self.round))
 
 
+class _Asked(NamedTuple):
+    """What a policy remembers of a duel that waits for its answer."""
+
+    first: int
+    second: int
+    contrast: NDArray[np.float64]
+
+
+class _Buffers(NamedTuple):
+    """Scratch of a choice, for contexts of one shape; see :func:`fastcolst.policies.rounds.choose`."""
+
+    shape: tuple[int, int]
+    raw: NDArray[np.float64]
+    by_coordinate: NDArray[np.float64]
+    work: NDArray[np.float64]
+    contrast: NDArray[np.float64]
+
+
 class Policy:
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
@@ -94,8 +115,9 @@ class Policy:
             self._parameters["rng"] = entropy
         self._rng = generator(entropy)
         self._id = uuid.uuid4().hex
-        self._pending: dict[int, NDArray[np.float64]] = {}
-        self._shape = (0, 0)
+        self._pending: dict[int, _Asked] = {}
+        self._buffers = _Buffers((0, 0), *(np.empty(0),) * 4)
+        self._largest = LARGEST
         self._drawn = False
         self._exploring = False
 
@@ -103,6 +125,10 @@ class Policy:
         self._rule = rule
         self._state = state
         self._agent = make_agent(rule, state)
+
+    def __copy__(self) -> Self:
+        """A policy of its own: a shallow copy would share the state and the stream."""
+        return deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the kernels' handle on it, which a copy makes anew."""
@@ -133,26 +159,26 @@ class Policy:
             When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that
             products overflow. The policy is then as it was.
         """
-        checked = contexts_array(contexts, self._n_features, self._n_arms)
-        if checked.shape != self._shape:
-            self._make_buffers(*checked.shape)
-        if not self._drawn:
-            self._rule.draw_block(self._rng, self._raw)
-            self._drawn = True  # until they are used: a choice that fails must not cost the stream a round
+        checked = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
+        buffers = self._buffers  # one name, so that a second thread cannot swap some of them for smaller ones
+        if checked.shape != buffers.shape:
+            buffers = self._buffers = self._new_buffers(*checked.shape)
         if self._exploring:
             self._end_exploration()
-        pair = choose(self._agent, checked, self._raw, self._by_coordinate, self._work, self._contrast)
-        if pair == NOT_FINITE:
+            self._note_exploration()
+        if not self._drawn:
+            self._rule.draw_block(self._rng, buffers.raw)
+            self._drawn = True  # until they are used: a choice that fails must not cost the stream a round
+        pair = choose(self._agent, checked, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+        if pair < 0:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         self._drawn = False
         first, second = divmod(pair, len(checked))
         round_ = int(self._state.counters[ROUND])
         if first != second:
-            self._pending[round_] = self._contrast.copy()
-        shown = self._contrast.copy()
+            self._pending[round_] = _Asked(first, second, buffers.contrast.copy())
+        shown = buffers.contrast.copy()
         shown.flags.writeable = False
-        if self._exploring:
-            self._note_exploration()
         return Duel(first, second, shown, round_, self._id)
 
     def update(self, duel: Duel, first_won: bool) -> None:
@@ -178,12 +204,14 @@ class Policy:
         won = answer(first_won)
         if duel.is_self:
             return
-        contrast = self._pending.get(duel.round)
-        if contrast is None:
+        asked = self._pending.get(duel.round)
+        if asked is None:
             raise ValueError(f"duel of round {duel.round} was answered already; each duel is answered once")
-        if learn_answer(self._agent, duel.first, duel.second, contrast, won):
+        if (duel.first, duel.second) != asked[:2] or duel.contrast.tobytes() != asked.contrast.tobytes():
+            raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
+        if learn_answer(self._agent, asked.first, asked.second, asked.contrast, won):
             raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
-        del self._pending[duel.round]
+        self._pending.pop(duel.round, None)
         if self._exploring:
             self._end_exploration()
 
@@ -277,13 +305,15 @@ class Policy:
         twin._play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
         twin._end_exploration()
 
-    def _make_buffers(self, n_arms: int, n_features: int) -> None:
-        self._shape = (n_arms, n_features)
-        self._raw = np.empty(self._rule.n_raw(n_arms))
-        self._by_coordinate = np.empty((n_features, n_arms))
-        self._work = np.empty(self._rule.work_shape(n_arms, n_features))
-        self._contrast = np.empty(n_features)
+    def _new_buffers(self, n_arms: int, n_features: int) -> _Buffers:
         self._drawn = False
+        return _Buffers(
+            (n_arms, n_features),
+            np.empty(self._rule.n_raw(n_arms)),
+            np.empty((n_features, n_arms)),
+            np.empty(self._rule.work_shape(n_arms, n_features)),
+            np.empty(n_features),
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name in _ESTIMATE_NAMES:
@@ -303,7 +333,12 @@ class LinearPolicy(Policy):
             tau = count("exploration_rounds", exploration_rounds, lowest=0)
         else:
             tau = UNKNOWN if self._n_arms is None else self._n_features * self._n_arms
-        self._start(rule, linear_state(rule.estimator, self._n_features, number("ridge", ridge), tau))
+        ridge = number("ridge", ridge)
+        if 0.0 < ridge < SMALLEST_RIDGE:
+            raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
+        self._start(rule, linear_state(rule.estimator, self._n_features, ridge, tau))
+        if ridge > 0.0:
+            self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
         self._warned_singular = False
 
@@ -434,13 +469,16 @@ class LinearPolicy(Policy):
 
     # --- exploration ----------------------------------------------------------------------------------------
 
-    def _make_buffers(self, n_arms: int, n_features: int) -> None:
-        super()._make_buffers(n_arms, n_features)
+    def _new_buffers(self, n_arms: int, n_features: int) -> _Buffers:
         if self._state.counters[EXPLORATION_ROUNDS] == UNKNOWN:
             self._state.counters[EXPLORATION_ROUNDS] = n_features * n_arms
+        return super()._new_buffers(n_arms, n_features)
 
     def _end_exploration(self) -> bool:
-        return bool(end_exploration(self._state))
+        due = bool(end_exploration(self._state))
+        if due and self._state.counters[FACTORED]:  # from here on S only shrinks
+            self._largest = min(LARGEST, LARGEST_WIDTH / (len(self._state.gram) * np.abs(self._state.factor).max()))
+        return due
 
     def _note_exploration(self) -> None:
         """Notice the end of the exploration; warn once when M stays singular for twice the rounds planned for it."""

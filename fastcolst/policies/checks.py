@@ -20,12 +20,12 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 @kernel
-def all_moderate(rows: Any) -> bool:
-    """True when every entry is finite and below ``LARGEST`` in size. (m, d) float64; a tenth of np.isfinite's time."""
+def all_moderate(rows: Any, largest: float) -> bool:
+    """True when every entry is finite and below ``largest`` in size. (m, d) float64; a tenth of np.isfinite's time."""
     bad = 0
     for i in range(rows.shape[0]):
         for k in range(rows.shape[1]):
-            bad += not abs(rows[i, k]) < LARGEST
+            bad += not abs(rows[i, k]) < largest
     return bad == 0
 
 
@@ -40,9 +40,12 @@ def count(name: str, value: Any, lowest: int = 1) -> int:
 def number(name: str, value: Any, *, positive: bool = False, infinite: bool = False) -> float:
     """A number that is not negative; with ``positive`` not zero; finite unless ``infinite``."""
     wanted = f"a {'positive' if positive else 'non-negative'} {'number (inf allowed)' if infinite else 'finite number'}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} is {value!r}; {wanted} is wanted")
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:  # an integer beyond the largest float
+        result = math.inf
     if not (result > 0.0 if positive else result >= 0.0) or (math.isinf(result) and not infinite):
         raise ValueError(f"{name} is {value!r}; {wanted} is wanted")
     return result
@@ -57,7 +60,9 @@ def answer(value: Any, name: str = "first_won") -> bool:
     raise ValueError(f"{name} is {value!r}; True, False, 1 or 0 is wanted")
 
 
-def feature_rows(name: str, value: Any, n_features: int | None, ndim: int = 2) -> NDArray[np.float64]:
+def feature_rows(
+    name: str, value: Any, n_features: int | None, ndim: int = 2, largest: float = LARGEST
+) -> NDArray[np.float64]:
     """A finite float64 array, features along its last axis, C-contiguous and writable: kernels see one type.
 
     The array is the caller's own when it is like that already; it is never modified.
@@ -74,14 +79,16 @@ def feature_rows(name: str, value: Any, n_features: int | None, ndim: int = 2) -
     flags = value.flags
     if not (flags.c_contiguous and flags.aligned and flags.writeable):
         value = np.array(value, order="C")
-    if not all_moderate(value if ndim == 2 else value.reshape(1, -1)):
+    if not all_moderate(value if ndim == 2 else value.reshape(1, -1), largest):
         _complain(name, value)
     return value
 
 
-def contexts_array(value: Any, n_features: int | None, n_arms: int | None) -> NDArray[np.float64]:
+def contexts_array(
+    value: Any, n_features: int | None, n_arms: int | None, largest: float = LARGEST
+) -> NDArray[np.float64]:
     """Contexts as kernels take them, (n_arms, n_features)."""
-    contexts = feature_rows("contexts", value, n_features)
+    contexts = feature_rows("contexts", value, n_features, largest=largest)
     if n_arms is not None and contexts.shape[0] != n_arms:
         raise ValueError(f"contexts has {contexts.shape[0]} arms; this policy was built for n_arms={n_arms}")
     return contexts
@@ -94,7 +101,7 @@ def _as_numbers(name: str, value: Any) -> NDArray[np.float64]:
         if array.dtype.kind not in "biufO":
             raise TypeError(f"dtype {array.dtype}")
         return np.array(array, dtype=np.float64, order="C")
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ValueError(f"{name} is not an array of real numbers: {error}") from None
 
 

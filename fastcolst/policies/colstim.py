@@ -281,6 +281,10 @@ class CoLSTIM(LinearPolicy):
         mu = min(float(pdf(model, u)) for u in margins)
         if not mu > 0.0:
             raise ValueError(f"theta_norm is {theta_norm}; the density of {model!r} vanishes within its margins")
+        if not mu * mu * rho > d * d * math.log(T + 1.0) * 2.0**-62:
+            raise ValueError(
+                f"rho is {rho} and theta_norm {theta_norm}: the theorem's exploration is longer than any horizon"
+            )
         c1 = math.sqrt(d * math.log(T / d) + 2.0 * math.log(T)) / (2.0 * mu)
         tau = math.ceil(d + max(d * d * math.log(T) / (mu * mu * rho), d / rho))
         if tau >= T:

@@ -143,10 +143,11 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
     O(d^2) besides the estimator's cost. z = 0 changes nothing.
     """
     d = contrast.size
-    square = 0.0
+    square, n_other = 0.0, 0
     for k in range(d):
         square += contrast[k] * contrast[k]
-    if square == 0.0:
+        n_other += contrast[k] != 0.0  # the square of a tiny difference is 0 too
+    if n_other == 0:
         return LEARNED
     whitened = state.scratch[0]
     if not square < np.inf:
