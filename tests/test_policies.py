@@ -73,7 +73,7 @@ def snapshot(policy):
     state = policy._state
     if hasattr(state, "scratch"):
         state = state._replace(scratch=np.empty(0))
-    pending = [(round_, *asked[:2], asked.contrast.tobytes()) for round_, asked in sorted(policy._pending.items())]
+    pending = [(round_, *asked[:2], asked[2].tobytes()) for round_, asked in sorted(policy._pending.items())]
     return arrays(state), repr(policy._rng.bit_generator.state), pending, policy.round, policy.status
 
 
@@ -250,7 +250,7 @@ def test_uniform_pairs_agree_with_the_reference():
 def test_a_users_model_works_as_comparison_and_as_perturbation():
     model = Cauchy(1)  # an int where a float is meant
     assert model.width == 1.0 and type(model.width) is float
-    problem = Problem(3, 6, model).chunk(rounds(1500, 100))
+    problem = Problem(3, 6, model).chunk(rounds(1500, 500))
     policies = [
         fc.CoLSTIM(3, comparison=model, horizon=1500, rng=1),
         fc.CoLSTIM(3, perturbation=model, horizon=1500, rng=1),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._compile import make_agent
-from fastcolst.policies.checks import LARGEST, answer, contexts_array, count, feature_rows, number
+from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count, feature_rows, number
 from fastcolst.policies.rounds import (
     EXPLORATION_END,
     EXPLORATION_ROUNDS,
@@ -78,14 +78,6 @@ class Duel:
         return hash((self.policy_id, self.round))
 
 
-class _Asked(NamedTuple):
-    """What a policy remembers of a duel that waits for its answer."""
-
-    first: int
-    second: int
-    contrast: NDArray[np.float64]
-
-
 class _Buffers(NamedTuple):
     """Scratch of a choice, for contexts of one shape; see :func:`fastcolst.policies.rounds.choose`."""
 
@@ -115,7 +107,8 @@ class Policy:
             self._parameters["rng"] = entropy
         self._rng = generator(entropy)
         self._id = uuid.uuid4().hex
-        self._pending: dict[int, _Asked] = {}
+        # round -> first, second, contrast, the read-only copy of it that the duel shows
+        self._pending: dict[int, tuple[int, int, NDArray[np.float64], NDArray[np.float64]]] = {}
         self._buffers = _Buffers((0, 0), *(np.empty(0),) * 4)
         self._largest = LARGEST
         self._drawn = False
@@ -159,26 +152,33 @@ class Policy:
             When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that
             products overflow. The policy is then as it was.
         """
-        checked = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
         buffers = self._buffers  # one name, so that a second thread cannot swap some of them for smaller ones
-        if checked.shape != buffers.shape:
-            buffers = self._buffers = self._new_buffers(*checked.shape)
+        if not (
+            type(contexts) is np.ndarray
+            and contexts.shape == buffers.shape
+            and contexts.dtype == np.float64
+            and contexts.flags.carray
+            and all_moderate(contexts, self._largest)
+        ):  # not like the round before: look closely
+            contexts = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
+            if contexts.shape != buffers.shape:
+                buffers = self._buffers = self._new_buffers(*contexts.shape)
         if self._exploring:
             self._end_exploration()
             self._note_exploration()
         if not self._drawn:
             self._rule.draw_block(self._rng, buffers.raw)
             self._drawn = True  # until they are used: a choice that fails must not cost the stream a round
-        pair = choose(self._agent, checked, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+        pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
         if pair < 0:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         self._drawn = False
-        first, second = divmod(pair, len(checked))
+        first, second = divmod(pair, buffers.shape[0])
         round_ = int(self._state.counters[ROUND])
-        if first != second:
-            self._pending[round_] = _Asked(first, second, buffers.contrast.copy())
         shown = buffers.contrast.copy()
         shown.flags.writeable = False
+        if first != second:
+            self._pending[round_] = first, second, buffers.contrast.copy(), shown
         return Duel(first, second, shown, round_, self._id)
 
     def update(self, duel: Duel, first_won: bool) -> None:
@@ -207,9 +207,12 @@ class Policy:
         asked = self._pending.get(duel.round)
         if asked is None:
             raise ValueError(f"duel of round {duel.round} was answered already; each duel is answered once")
-        if (duel.first, duel.second) != asked[:2] or duel.contrast.tobytes() != asked.contrast.tobytes():
+        first, second, contrast, shown = asked
+        if duel.contrast is not shown and (
+            (duel.first, duel.second) != (first, second) or duel.contrast.tobytes() != shown.tobytes()
+        ):
             raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
-        if learn_answer(self._agent, asked.first, asked.second, asked.contrast, won):
+        if learn_answer(self._agent, first, second, contrast, won):
             raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
         self._pending.pop(duel.round, None)
         if self._exploring:
