@@ -718,7 +718,7 @@ def choose_with(policy, contexts, raw):
     policy = copy.deepcopy(policy)
     policy._buffers = policy._new_buffers(*contexts.shape)
     policy._buffers.raw[:] = raw
-    policy._drawn = True
+    policy._drawn = policy._buffers
     duel = policy.select(contexts)
     return duel.first, duel.second
 

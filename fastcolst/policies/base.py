@@ -111,7 +111,7 @@ class Policy:
         self._pending: dict[int, tuple[int, int, NDArray[np.float64], NDArray[np.float64]]] = {}
         self._buffers = _Buffers((0, 0), *(np.empty(0),) * 4)
         self._largest = LARGEST
-        self._drawn = False
+        self._drawn: _Buffers | None = None  # whose numbers are drawn and not yet used
         self._exploring = False
 
     def _start(self, rule: Any, state: Any) -> None:
@@ -166,13 +166,13 @@ class Policy:
         if self._exploring:
             self._end_exploration()
             self._note_exploration()
-        if not self._drawn:
+        if self._drawn is not buffers:
             self._rule.draw_block(self._rng, buffers.raw)
-            self._drawn = True  # until they are used: a choice that fails must not cost the stream a round
+            self._drawn = buffers  # until they are used: a choice that fails must not cost the stream a round
         pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
         if pair < 0:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
-        self._drawn = False
+        self._drawn = None
         first, second = divmod(pair, buffers.shape[0])
         round_ = int(self._state.counters[ROUND])
         shown = buffers.contrast.copy()
@@ -309,10 +309,9 @@ class Policy:
         twin._end_exploration()
 
     def _new_buffers(self, n_arms: int, n_features: int) -> _Buffers:
-        self._drawn = False
         return _Buffers(
             (n_arms, n_features),
-            np.empty(self._rule.n_raw(n_arms)),
+            np.zeros(self._rule.n_raw(n_arms)),
             np.empty((n_features, n_arms)),
             np.empty(self._rule.work_shape(n_arms, n_features)),
             np.empty(n_features),
