@@ -15,6 +15,7 @@ the same order (`draw`), so that the two can be compared duel by duel.
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
@@ -31,20 +32,20 @@ Floats = NDArray[np.float64]
 PIVOT_TOLERANCE = 1e-12  # times d: smallest pivot, of the unit-diagonal M, that counts as invertible
 
 
-class ComparisonModel:
+class ComparisonModel(abc.ABC):
     """What the three models share: G, and the law F of the difference of two independent draws of G."""
 
+    @abc.abstractmethod
     def cdf(self, u: ArrayLike) -> Floats:
         """Return F(u), the probability that the arm whose utility is higher by u wins."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def log_cdf(self, u: ArrayLike) -> Floats:
         """Return log F(u)."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def score(self, u: ArrayLike) -> Floats:
         """Return f(u) / F(u), the derivative of log F."""
-        raise NotImplementedError
 
     def pdf(self, u: ArrayLike) -> Floats:
         """Return f(u) = F'(u)."""
@@ -59,9 +60,9 @@ class ComparisonModel:
         """Return n standard variates (exponential unless a model says otherwise) for `perturb`."""
         return rng.standard_exponential(n)
 
+    @abc.abstractmethod
     def perturb(self, raw: ArrayLike) -> Floats:
         """Turn raw variates into draws of G, one for one."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -359,8 +359,9 @@ def test_contexts_that_are_not_finite_stop_the_simulation(policy):
 
 def test_a_policy_that_only_explores_says_so():
     scenario = fc.Scenario(theta=[1.0, 1.0], contexts=[[1.0, 0.0], [1.0, 1.0]])
-    with pytest.warns(UserWarning, match="still explores after 100 comparisons"):
+    with pytest.warns(UserWarning, match="still explores after 100 comparisons") as caught:
         fc.simulate({"CoLSTIM": fc.CoLSTIM(2)}, scenario, 100, rng=1)
+    assert len(caught) == 1  # once a label, not once a run or a round
 
 
 def test_the_progress_bar_counts_every_round(capsys):
