@@ -3,7 +3,7 @@
 from fastcolst._compile import register
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.datasets import Log, ReplayResult, read_log, replay
-from fastcolst.estimation import SGD
+from fastcolst.estimation import MLE, SGD, OnlineNewton
 from fastcolst.policies import CoLSTIM, Duel, UniformPairs
 from fastcolst.problems import Scenario
 from fastcolst.results import FileFormatError, Result, load_result
@@ -12,6 +12,7 @@ from fastcolst.simulation import simulate
 __version__ = "0.1.0"
 
 __all__ = [
+    "MLE",
     "SGD",
     "BradleyTerry",
     "CoLSTIM",
@@ -19,6 +20,7 @@ __all__ = [
     "ExponentialNoise",
     "FileFormatError",
     "Log",
+    "OnlineNewton",
     "ReplayResult",
     "Result",
     "Scenario",

@@ -32,11 +32,22 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numba
+from llvmlite import ir
 from numba import types
 from numba.experimental import structref
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
-__all__ = ["cache_info", "generic", "helper", "kernel", "make_agent", "register", "registered"]
+__all__ = [
+    "cache_info",
+    "generic",
+    "helper",
+    "in_kernels",
+    "kernel",
+    "make_agent",
+    "register",
+    "registered",
+    "times_power_of_two",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -50,7 +61,11 @@ FLAGS: dict[str, Any] = {
     "fastmath": {"contract", "nsz"},
     "boundscheck": False,  # NUMBA_BOUNDSCHECK=1 overrides
     "parallel": False,
+    "forceinline": False,
 }
+
+INLINED = frozenset({"cdf", "pdf", "score", "curvature"})
+"""Generic functions that kernels call once for each comparison of a history."""
 
 KERNELS: list[Any] = []
 """Every dispatcher made by :func:`kernel`, in order of definition."""
@@ -185,7 +200,9 @@ def generic(function: F) -> F:
         5: lambda self, a, b, c, d: method(self),
         6: lambda self, a, b, c, d, e: method(self),
     }
-    overload(call, jit_options=dict(FLAGS), strict=False)(by_arity[len(inspect.signature(function).parameters)])
+    # LLVM deems the normal law's tails too long to inline by itself, and without that a loop over them never vectorises
+    flags = {**FLAGS, "forceinline": name in INLINED}
+    overload(call, jit_options=flags, strict=False)(by_arity[len(inspect.signature(function).parameters)])
     return call  # type: ignore[return-value]
 
 
@@ -205,6 +222,42 @@ def kernel(function: F) -> F:
         _attach_cache(compiled)
     KERNELS.append(compiled)
     return compiled  # type: ignore[no-any-return]
+
+
+def in_kernels(compiled: Callable[..., Any]) -> Callable[[F], F]:
+    """Let kernels call ``compiled`` for one scalar where Python, and kernels for arrays, call the decorated function."""
+
+    def decorate(function: F) -> F:
+        def choose(x: Any) -> Callable[..., Any]:
+            return compiled if isinstance(x, types.Float) else (lambda x: original(x))
+
+        original = numba.njit(**FLAGS)(function)
+
+        @functools.wraps(function)
+        def call(x: Any) -> Any:
+            return function(x)
+
+        overload(call, jit_options=dict(FLAGS), strict=False)(choose)
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+@intrinsic  # type: ignore[misc]
+def times_power_of_two(typing_context: Any, value: Any, power: Any) -> Any:
+    """value * 2^power, for kernels; ``power`` is a whole number as a float. The result must be a normal number.
+
+    The power is added to the exponent's bits, which takes no table and no branch, so that loops over it vectorise.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number, bits = arguments[0].type, ir.IntType(64)
+        # adding 1.5 * 2^52 puts a whole number into the lowest bits of a double
+        shifted = builder.fadd(arguments[1], ir.Constant(number, 6755399441055744.0))
+        exponent = builder.shl(builder.bitcast(shifted, bits), ir.Constant(bits, 52))
+        return builder.bitcast(builder.add(builder.bitcast(arguments[0], bits), exponent), number)
+
+    return types.float64(types.float64, types.float64), generate
 
 
 # --- the cache on disk --------------------------------------------------------------------------------------

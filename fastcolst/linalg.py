@@ -15,7 +15,7 @@ import numpy as np
 
 from fastcolst._compile import helper
 
-__all__ = ["factorise", "rank_one_inverse", "squared_widths", "utilities", "whiten", "whiten_contrast"]
+__all__ = ["dot", "factorise", "rank_one_inverse", "squared_widths", "unwhiten", "utilities", "whiten", "whiten_contrast"]
 
 PIVOT_TOLERANCE = 1e-12
 
@@ -120,6 +120,34 @@ def whiten_contrast(factor: Any, contrast: Any, out: Any) -> float:
         out[k] = total
         square += total * total
     return square
+
+
+@helper
+def unwhiten(factor: Any, whitened: Any, out: Any) -> None:
+    """The transposed product, out = S'p; with p = S z that is M^-1 z. d^2/2 multiply-adds.
+
+    Parameters
+    ----------
+    factor : (d, d) float64, lower triangular
+    whitened : (d,) float64
+    out : (d,) float64
+        Overwritten.
+    """
+    for i in range(out.size):
+        out[i] = 0.0
+    for k in range(out.size):
+        value = whitened[k]
+        for i in range(k + 1):
+            out[i] += value * factor[k, i]
+
+
+@helper
+def dot(a: Any, b: Any) -> float:
+    """Inner product of two vectors. O(d)."""
+    total = 0.0
+    for k in range(a.size):
+        total += a[k] * b[k]
+    return total
 
 
 @helper

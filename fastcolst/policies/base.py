@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._compile import make_agent
 from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count, feature_rows, number
 from fastcolst.policies.rounds import (
+    ESTIMATE_DUE,
     EXPLORATION_END,
     EXPLORATION_ROUNDS,
     FACTORED,
@@ -24,12 +25,16 @@ from fastcolst.policies.rounds import (
     LinearState,
     choose,
     end_exploration,
+    estimate_is_old,
     learn_answer,
     learn_log,
     linear_state,
     play,
     probabilities,
 )
+from fastcolst.estimation import FULL, LEARNED, OVERFLOW
+from fastcolst.likelihood import LEARNED as N_LEARNED
+from fastcolst.likelihood import WARM, distance
 from fastcolst.streams import entropy_of, generator
 
 __all__ = ["Duel", "LinearPolicy", "Policy"]
@@ -170,6 +175,10 @@ class Policy:
             self._rule.draw_block(self._rng, buffers.raw)
             self._drawn = buffers  # until they are used: a choice that fails must not cost the stream a round
         pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+        if pair == ESTIMATE_DUE:
+            self._state.refresh_estimate(self._rule)
+            self._note_status()
+            pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
         if pair < 0:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         self._drawn = None
@@ -212,8 +221,10 @@ class Policy:
             (duel.first, duel.second) != (first, second) or duel.contrast.tobytes() != shown.tobytes()
         ):
             raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
-        if learn_answer(self._agent, first, second, contrast, won):
-            raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
+        while code := learn_answer(self._agent, first, second, contrast, won):
+            if code == OVERFLOW:
+                raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
+            self._make_ready(code, 1)
         self._pending.pop(duel.round, None)
         if self._exploring:
             self._end_exploration()
@@ -277,11 +288,32 @@ class Policy:
     def _play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
         """Play simulated rounds; see :func:`fastcolst.policies.rounds.play`."""
         played, m = 0, len(chunk.best)
+        self._make_room(m)
         while True:
             rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
             played += play(self._agent, self._rng, rest, trace[played:])
-            if played == m or not self._end_exploration():
+            if played == m or not (self._end_exploration() or self._refresh_estimate()):
                 return played
+
+    def _refresh_estimate(self) -> bool:
+        """Bring the estimate up to date if that is due; False when it was not."""
+        if not estimate_is_old(self._agent):
+            return False
+        self._state.refresh_estimate(self._rule)
+        return True
+
+    def _make_ready(self, code: int, n_comparisons: int) -> None:
+        """Do what learning waits for: make room for comparisons, or bring the estimate up to date."""
+        if code == FULL:
+            self._make_room(n_comparisons)
+        else:
+            self._state.refresh_estimate(self._rule)
+
+    def _make_room(self, n_comparisons: int) -> None:
+        """Make room for comparisons, where the estimator keeps them."""
+
+    def _note_status(self) -> None:
+        """Warn once of an estimate that is not the maximum it should be."""
 
     def _end_exploration(self) -> bool:
         """End the exploration if it is due; False when it was not. A policy without exploration has nothing to end."""
@@ -343,6 +375,7 @@ class LinearPolicy(Policy):
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
         self._warned_singular = False
+        self._warned_status = False
 
     def learn(self, winners: ArrayLike, losers: ArrayLike) -> None:
         """Learn finished comparisons from a log, in their order.
@@ -362,7 +395,7 @@ class LinearPolicy(Policy):
         The rounds do not advance, but the comparisons count towards the exploration.
         """
         contrasts = self._contrasts("winners", winners, "losers", losers)
-        self.learn_and_predict(contrasts, np.ones(len(contrasts), np.bool_))
+        self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0))
 
     def learn_and_predict(self, contrasts: ArrayLike, wins: ArrayLike) -> NDArray[np.float64]:
         """Learn finished comparisons in their order, predicting each before it is learned.
@@ -391,14 +424,26 @@ class LinearPolicy(Policy):
         if won.dtype != np.bool_:
             won = np.array([answer(value, f"wins[{i}]") for i, value in enumerate(won.tolist())], np.bool_)
         out = np.empty(len(rows))
-        before = deepcopy(self._state)
-        n_learned = learn_log(self._agent, rows, won, out)
-        if n_learned < len(rows):
-            self._start(self._rule, before)
-            raise ValueError(f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down")
+        self._learn_log(rows, won, out)
+        return out
+
+    def _learn_log(self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_], out: NDArray[np.float64]) -> None:
+        """Learn comparisons, all or none, with predictions where ``out`` is not empty."""
+        before = snapshot(self._state)
+        self._make_room(len(contrasts))
+        n_learned = 0
+        while n_learned < len(contrasts):
+            code, n = learn_log(self._agent, contrasts[n_learned:], wins[n_learned:], out[n_learned:])
+            n_learned += n
+            if code == OVERFLOW:
+                self._start(self._rule, before)
+                raise ValueError(
+                    f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down"
+                )
+            if code != LEARNED:
+                self._make_ready(code, len(contrasts) - n_learned)
         self._end_exploration()
         self._note_exploration()
-        return out
 
     def _contrasts(self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2) -> Any:
         a = feature_rows(name, first, self._n_features, ndim)
@@ -412,7 +457,7 @@ class LinearPolicy(Policy):
     @property
     def theta(self) -> NDArray[np.float64]:
         """The estimate, (n_features,) float64; a copy."""
-        return np.array(self._state.memory.theta)
+        return self._estimate().theta.copy()
 
     @property
     def gram(self) -> NDArray[np.float64]:
@@ -421,12 +466,26 @@ class LinearPolicy(Policy):
 
     @property
     def status(self) -> str:
-        """``"exploring"`` until tau comparisons were asked for and M is invertible, then ``"ready"``."""
-        return "exploring" if self._state.counters[EXPLORATION_END] < 0 else "ready"
+        """``"exploring"`` until tau comparisons were asked for and M is invertible.
+
+        Then how the estimate stands, as the estimator tells it (see :class:`fastcolst.MLE`), or ``"ready"``.
+        """
+        if self._state.counters[EXPLORATION_END] < 0:
+            return "exploring"
+        estimator = self._rule.estimator
+        return str(estimator.status(self._estimate())) if hasattr(estimator, "status") else "ready"
+
+    def _estimate(self) -> Any:
+        """The estimator's memory with theta up to date. Reading must not change what comes later: a copy, if need be."""
+        if not estimate_is_old(self._agent):
+            return self._state.memory
+        state = snapshot(self._state)
+        state.refresh_estimate(self._rule)
+        return state.memory
 
     def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
-        return feature_rows("contexts", contexts, self._n_features) @ self._state.memory.theta
+        return feature_rows("contexts", contexts, self._n_features) @ self._estimate().theta
 
     def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
@@ -451,7 +510,7 @@ class LinearPolicy(Policy):
         """
         ndim = 1 if np.ndim(first) == 1 else 2
         contrasts = self._contrasts("first", first, "second", second, ndim)
-        margins = np.atleast_1d(contrasts @ self._state.memory.theta)
+        margins = np.atleast_1d(contrasts @ self._estimate().theta)
         out = np.empty_like(margins)
         probabilities(self._rule.model, margins, out)
         return float(out[0]) if ndim == 1 else out
@@ -465,9 +524,31 @@ class LinearPolicy(Policy):
             When the estimator keeps no history from which the exact estimate could be recomputed, as SGD.
         """
         estimator = self._rule.estimator
-        if not hasattr(estimator, "audit"):
+        if not hasattr(estimator, "exact"):
             raise AttributeError(f"{estimator!r} keeps no history from which the exact estimate could be recomputed")
-        return float(estimator.audit(self._rule.model, self._state.memory))
+        state = snapshot(self._state)
+        state.memory.codes[WARM] = 0
+        state.refresh_estimate(self._rule._replace(estimator=estimator.exact()))
+        return distance(self._estimate(), state.memory)
+
+    def _make_room(self, n_comparisons: int) -> None:
+        estimator = self._rule.estimator
+        if hasattr(estimator, "grown"):
+            memory = estimator.grown(self._state.memory, n_comparisons)
+            if memory is not self._state.memory:
+                self._start(self._rule, self._state._replace(memory=memory))
+
+    def _note_status(self) -> None:
+        estimator = self._rule.estimator
+        if self._warned_status or not hasattr(estimator, "status"):
+            return
+        memory = self._state.memory
+        status = estimator.status(memory)
+        n, d = int(memory.codes[N_LEARNED]), len(memory.theta)
+        if status == "interior" or (status != "not-converged" and n < 10 * max(50, 5 * d)):
+            return  # few answers are separable as a rule
+        self._warned_status = True
+        warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[status].format(n=n)}", UserWarning, stacklevel=3)
 
     # --- exploration ----------------------------------------------------------------------------------------
 
@@ -507,9 +588,30 @@ class LinearPolicy(Policy):
     def _warm_object(self) -> None:
         super()._warm_object()
         row = np.zeros((1, len(self._state.gram)))
-        self.probability(row, row)
-        self._fresh(rng=0).learn_and_predict(row, [True])
+        twin = self._fresh(rng=0)
+        twin.learn_and_predict(row, [True])
+        if hasattr(self._rule.estimator, "refresh"):
+            twin._state.refresh_estimate(twin._rule)
+        twin.probability(row, row)
 
+
+def snapshot(state: Any) -> Any:
+    """A copy of a state's arrays, except for those that comparisons are only ever appended to."""
+    if hasattr(state, "snapshot"):
+        return state.snapshot()
+    if isinstance(state, tuple):
+        return type(state)(*map(snapshot, state))
+    return state.copy()
+
+
+STATUS_WARNINGS = {
+    "boundary": "after {n} comparisons the maximum of the likelihood lies outside the ball that theta is kept in; a larger "
+    "radius, or ridge > 0, moves it",
+    "separated": "after {n} comparisons theta explains them all: the likelihood has no finite maximum and theta is its "
+    "maximum on the ball; ridge > 0 gives a finite one",
+    "not-converged": "the maximum of the likelihood of {n} comparisons was not reached in 60 passes; theta is the best "
+    "point found (features of very different or very large scales?)",
+}
 
 _ESTIMATE_NAMES = frozenset(
     {"theta", "gram", "utilities", "widths", "probability", "learn", "learn_and_predict", "audit"}

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._compile import generic, helper, kernel
+from fastcolst._compile import generic, helper, kernel, register
 from fastcolst.comparison import cdf
-from fastcolst.estimation import LEARNED, OVERFLOW, learn
+from fastcolst.estimation import LEARNED, OVERFLOW, STALE, is_stale, learn
 from fastcolst.linalg import factorise, rank_one_inverse, whiten_contrast
 
 __all__ = ["Chunk", "LinearState", "choose", "learn_answer", "learn_log", "play", "probabilities"]
@@ -40,6 +40,8 @@ NOT_FINITE = -1
 """A utility or a width is nan or infinite."""
 EXPLORATION_DUE = -2
 """The exploration must be ended first, or M be found singular once more: :func:`end_exploration`."""
+ESTIMATE_DUE = -3
+"""theta must be brought up to date first."""
 
 
 class Chunk(NamedTuple):
@@ -56,6 +58,7 @@ class Chunk(NamedTuple):
     latent: NDArray[np.float64]
 
 
+@register
 class LinearState(NamedTuple):
     """What a policy with a linear model knows.
 
@@ -70,7 +73,16 @@ class LinearState(NamedTuple):
     memory: Any
     scratch: NDArray[np.float64]
 
+    def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
+        """Whether theta is out of date."""
+        return is_stale(rule.estimator, self.memory, wanted)
 
+    def refresh_estimate(self, rule: Any) -> None:
+        """Bring theta up to date."""
+        rule.estimator.refresh(rule.model, self.memory)
+
+
+@register
 class BlindState(NamedTuple):
     """What a policy without an estimate knows: counters (6,) int64, in which no exploration is ever due."""
 
@@ -80,6 +92,18 @@ class BlindState(NamedTuple):
     def new(cls) -> BlindState:
         """Of a policy that has seen nothing."""
         return cls(np.zeros(N_COUNTERS, np.int64))
+
+
+# --- a state, as kernels see it -----------------------------------------------------------------------------
+
+
+@generic
+def estimate_is_due(self: Any, rule: Any, wanted: bool) -> bool:
+    """Whether the state's Python method ``refresh_estimate(rule)`` must come next.
+
+    ``wanted`` says whether theta is about to be used. A state without an estimate has no such method.
+    """
+    return False
 
 
 # --- a rule, as kernels see it ------------------------------------------------------------------------------
@@ -118,7 +142,7 @@ def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[i
 
 @generic
 def update(self: Any, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
-    """Learn one answer. Returns 0, or 1 (nothing changed) when numbers would overflow."""
+    """Learn one answer. Returns a code of :func:`fastcolst.estimation.learn`."""
     raise TypeError(f"{type(self).__name__} has no method update")
 
 
@@ -138,7 +162,7 @@ def linear_state(estimator: Any, n_features: int, ridge: float, exploration_roun
 
 @helper
 def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bool) -> int:
-    """Learn one comparison: theta, the Gram matrix and its factor. Returns ``LEARNED`` or ``OVERFLOW``.
+    """Learn one comparison: theta, the Gram matrix and its factor. Returns a code of :func:`learn`.
 
     O(d^2) besides the estimator's cost. z = 0 changes nothing.
     """
@@ -155,8 +179,9 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
     factored = state.counters[FACTORED] == 1
     if factored and not whiten_contrast(state.factor, contrast, whitened) < np.inf:
         return OVERFLOW
-    if learn(estimator, model, state.memory, contrast, won) != LEARNED:
-        return OVERFLOW
+    code = learn(estimator, model, state.memory, contrast, won)
+    if code != LEARNED:
+        return code
     for i in range(d):
         value = contrast[i]
         for j in range(d):
@@ -232,7 +257,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     Returns
     -------
     int
-        first * n + second, and the round is counted; or ``NOT_FINITE`` or ``EXPLORATION_DUE``, and nothing was changed.
+        first * n + second, and the round is counted; or ``NOT_FINITE``, ``EXPLORATION_DUE`` or ``ESTIMATE_DUE``, and
+        nothing was changed.
 
     Notes
     -----
@@ -241,6 +267,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     rule, state = agent.rule, agent.state
     if exploration_is_due(state.counters):
         return EXPLORATION_DUE
+    if estimate_is_due(state, rule, state.counters[EXPLORATION_END] >= 0):
+        return ESTIMATE_DUE
     n, d = contexts.shape
     for i in range(n):
         for k in range(d):
@@ -258,15 +286,14 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
 def learn_answer(agent: Any, first: int, second: int, contrast: Any, won: bool) -> int:
     """Learn the answer to one duel, with contrast x_first - x_second, (d,) float64.
 
-    Returns 0, or 1 (nothing changed) when numbers would overflow. O(d^2) for a linear policy, besides its
-    estimator's cost.
+    Returns a code of :func:`fastcolst.estimation.learn`. O(d^2) for a linear policy, besides its estimator's cost.
     """
     return update(agent.rule, agent.state, (first, second), contrast, won)
 
 
 @kernel
-def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> int:
-    """Learn finished comparisons in their order, predicting each before it is learned.
+def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int]:
+    """Learn finished comparisons in their order, predicting each before it is learned if wanted.
 
     Parameters
     ----------
@@ -275,13 +302,14 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> int:
         x_first - x_second, one row for each comparison.
     wins : (m,) bool
         Whether the first won.
-    out : (m,) float64
-        Overwritten by the probabilities that the first wins.
+    out : (m,) or (0,) float64
+        Overwritten by the probabilities that the first wins, or no predictions are wanted.
 
     Returns
     -------
-    int
-        The number of comparisons learned; less than m when numbers would overflow.
+    code, learned : int
+        A code of :func:`fastcolst.estimation.learn` and the number of comparisons learned, which is less than m when the
+        code is not 0.
 
     Notes
     -----
@@ -289,15 +317,25 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> int:
     """
     rule, state = agent.rule, agent.state
     for row in range(contrasts.shape[0]):
-        margin = 0.0
-        for k in range(contrasts.shape[1]):
-            margin += state.memory.theta[k] * contrasts[row, k]
-        out[row] = cdf(rule.model, margin)
+        if out.size > 0:
+            if estimate_is_due(state, rule, True):
+                return STALE, row
+            margin = 0.0
+            for k in range(contrasts.shape[1]):
+                margin += state.memory.theta[k] * contrasts[row, k]
+            out[row] = cdf(rule.model, margin)
         state.counters[LOGGED] += 1
-        if update(rule, state, (-1, -1), contrasts[row], wins[row]) != LEARNED:
+        code = update(rule, state, (-1, -1), contrasts[row], wins[row])
+        if code != LEARNED:
             state.counters[LOGGED] -= 1
-            return row
-    return contrasts.shape[0]
+            return code, row
+    return LEARNED, contrasts.shape[0]
+
+
+@kernel
+def estimate_is_old(agent: Any) -> bool:
+    """Whether theta is out of date. O(d)."""
+    return estimate_is_due(agent.state, agent.rule, True)
 
 
 @kernel
@@ -324,7 +362,8 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     Returns
     -------
     int
-        The number of rounds played; less than m when numbers stopped being finite or the exploration is due to end.
+        The number of rounds played; less than m when numbers stopped being finite, the exploration is due to end or the
+        estimate to be refreshed. The estimator's memory must have room for m comparisons.
 
     Notes
     -----
@@ -337,7 +376,8 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     work = np.empty(work_shape(rule, n, d))
     contrast = np.empty(d)
     for r in range(m):
-        if exploration_is_due(state.counters):  # before a number is drawn
+        # before a number is drawn
+        if exploration_is_due(state.counters) or estimate_is_due(state, rule, state.counters[EXPLORATION_END] >= 0):
             return r
         contexts = chunk.contexts[r]
         draw(rule, rng, raw)

@@ -1,0 +1,601 @@
+"""The likelihood of comparisons: its score, its information and its maximum on a ball.
+
+A comparison is kept with its sign, z~ = z if the first arm won and -z if not, so that theta explains it the better the
+larger z~'theta is. The loss of n comparisons is
+
+    sum_k psi(z~_k'theta) + ridge/2 |theta|^2        on        |theta|_M = sqrt(sum (m_k theta_k)^2) <= radius,
+
+convex, with slope s = -psi' >= 0 and curvature w = psi'' >= 0. The score is "likelihood", psi = -log F, or "residual",
+the paper's sum (Y - F) z = 0, for which s(e) = F(-e) and w = f.
+
+The distance of two estimates in standard errors is |H^{1/2} (theta - other)|, H = sum w z z' + ridge I.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import helper, kernel
+from fastcolst.comparison import cdf, curvature, pdf, score
+from fastcolst.linalg import PIVOT_TOLERANCE, dot, factorise, unwhiten, whiten_contrast
+
+__all__ = ["STATUSES", "Evidence", "History", "Objective", "append", "distance", "solve"]
+
+ROWS = 512
+"""Comparisons in a block: kernels run over whole blocks, whose rows lie in the first-level cache by coordinate."""
+
+MAX_PASSES = 60
+SAFETY = 2.0
+"""Theta is passed over when this times the predicted error exceeds the tolerance."""
+FIRST_KAPPA = 0.5
+SMALLEST_KAPPA = 0.03
+LARGEST_KAPPA = 2.0
+KAPPA_DECAY = 0.95
+WHOLE_PASS_FEATURES = 16
+"""Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
+TINY = 1e-300
+LONGEST_STEP = 20.0  # in the scales of the data, where theta is smaller: far from the maximum H may vanish
+
+INTERIOR = 0
+BOUNDARY = 1
+SEPARATED = 2
+NOT_CONVERGED = 3
+STATUSES = ("interior", "boundary", "separated", "not-converged")
+"""interior: the maximum. boundary: the maximum on the ball; a larger ball would give a larger estimate. separated:
+theta explains every comparison, so that the likelihood has no finite maximum; theta is its maximum on the ball, or
+merely a point of high likelihood where there is no ball. not-converged: passes ran out."""
+
+
+# --- the comparisons ----------------------------------------------------------------------------------------
+
+
+class History(NamedTuple):
+    """Signed contrasts, in blocks of 512 by coordinate.
+
+    blocks (capacity, d, 512) float64, a pool that several histories may share; multiplicities (capacity, 512) float64,
+    how often each counts, or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this
+    history's, in their order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
+    """
+
+    blocks: NDArray[np.float64]
+    multiplicities: NDArray[np.float64]
+    owned: NDArray[np.int64]
+    size: NDArray[np.int64]
+    used: NDArray[np.int64]
+
+    @classmethod
+    def new(cls, n_features: int, n_rows: int) -> Self:
+        """An empty history with room for a number of comparisons; memory that is not written to costs nothing."""
+        capacity = max(1, -(-n_rows // ROWS))
+        return cls(
+            np.empty((capacity, n_features, ROWS)),
+            np.empty((0, ROWS)),
+            np.zeros(capacity, np.int64),
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+        )
+
+    @classmethod
+    def of(cls, contrasts: NDArray[np.float64], multiplicities: NDArray[np.float64]) -> Self:
+        """A history that holds signed contrasts (m, d), each as often as its multiplicity (m,) says."""
+        m, d = contrasts.shape
+        history = cls.new(d, m)
+        capacity = len(history.blocks)
+        padded = np.zeros((capacity * ROWS, d))
+        padded[:m] = contrasts
+        history.blocks[:] = padded.reshape(capacity, ROWS, d).transpose(0, 2, 1)
+        counts = np.zeros(capacity * ROWS)
+        counts[:m] = multiplicities
+        history.owned[:] = np.arange(capacity)
+        history.size[0] = m
+        history.used[0] = capacity
+        return history._replace(multiplicities=counts.reshape(capacity, ROWS))
+
+    def room(self) -> int:
+        """Comparisons that fit without growing, if no other history takes blocks of the pool."""
+        free = len(self.blocks) - int(self.used[0])
+        return free * ROWS + (-int(self.size[0])) % ROWS
+
+    def grown(self, n_rows: int) -> Self:
+        """The same history with room for more comparisons: the pool at least doubles, so that growing stays cheap."""
+        more = max(len(self.blocks), -(-n_rows // ROWS))
+        return self._resized(len(self.blocks) + more)
+
+    def snapshot(self) -> Self:
+        """A copy that stays as it is while comparisons are appended to the original, whose blocks it shares."""
+        return self._replace(owned=self.owned.copy(), size=self.size.copy(), used=self.used.copy())
+
+    def _resized(self, capacity: int) -> Self:
+        used = int(self.used[0])
+        blocks = np.empty((capacity, *self.blocks.shape[1:]))
+        blocks[:used] = self.blocks[:used]
+        owned = np.zeros(capacity, np.int64)
+        owned[: len(self.owned)] = self.owned
+        return self._replace(blocks=blocks, owned=owned, size=self.size.copy(), used=self.used.copy())
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self._resized(len(self.blocks))  # what was never written is not copied
+
+    def __reduce__(self) -> Any:
+        used = int(self.used[0])
+        kept = (self.blocks[:used].copy(), self.multiplicities, self.owned[:used], self.size, self.used)
+        return _restored, (*kept, len(self.blocks))
+
+
+def _restored(blocks: Any, multiplicities: Any, owned: Any, size: Any, used: Any, capacity: int) -> History:
+    return History(blocks, multiplicities, owned, size, used)._resized(capacity)
+
+
+@helper
+def append(history: Any, contrast: Any, sign: float) -> bool:
+    """Append a comparison, sign * contrast. False, and nothing is changed, when the pool is full. O(d).
+
+    A block is filled with zeros when it is begun: rows of zeros add nothing to any sum.
+    """
+    size = history.size[0]
+    row = size % ROWS
+    if row == 0:
+        if history.used[0] == history.blocks.shape[0]:
+            return False
+        number = history.used[0]
+        history.blocks[number] = 0.0
+        history.owned[size // ROWS] = number
+        history.used[0] = number + 1
+    block = history.blocks[history.owned[size // ROWS]]
+    for k in range(contrast.size):
+        block[k, row] = sign * contrast[k]
+    history.size[0] = size + 1
+    return True
+
+
+# --- one comparison -----------------------------------------------------------------------------------------
+
+
+class Objective(NamedTuple):
+    """What is minimised: the model, which score (0 likelihood, 1 residual), the ridge, and the radius of the ball."""
+
+    model: Any
+    score: int
+    ridge: float
+    radius: float
+
+
+@helper
+def slope(objective: Any, e: float) -> float:
+    """s(e) = -psi'(e) of one comparison."""
+    return score(objective.model, e) if objective.score == 0 else cdf(objective.model, -e)
+
+
+@helper
+def bend(objective: Any, e: float) -> float:
+    """w(e) = psi''(e) of one comparison."""
+    return curvature(objective.model, e) if objective.score == 0 else pdf(objective.model, e)
+
+
+# --- all comparisons ----------------------------------------------------------------------------------------
+
+
+@helper
+def score_information(objective: Any, evidence: Any, wanted: bool) -> int:
+    """Gradient of minus the loss and its information at a trial point, in one pass over the history.
+
+    Parameters
+    ----------
+    objective : Objective
+    evidence : Evidence
+        ``vectors[TRIAL]`` is the point, ``vectors[GRADIENT]`` is overwritten by sum s z~ - ridge theta and
+        ``information`` by H = sum w z z' + ridge I, if wanted.
+    wanted : bool
+        Whether the information is.
+
+    Returns
+    -------
+    int
+        The number of comparisons that the point does not explain, z~'theta <= 0.
+
+    Notes
+    -----
+    O(n d), with information O(n d^2 / 2). Sums over a block are folded in halves: this vectorises without licence to
+    reorder, so that every kernel rounds alike, and its error grows like log n within a block.
+    """
+    theta, gradient = evidence.vectors[TRIAL], evidence.vectors[GRADIENT]
+    history, information, tile = evidence.history, evidence.information, evidence.tile
+    margins, slopes, bends, products = tile[0], tile[1], tile[2], tile[3]
+    d = theta.size
+    for k in range(d):
+        gradient[k] = -objective.ridge * theta[k]
+        if wanted:
+            for l in range(d):
+                information[k, l] = 0.0
+            information[k, k] = objective.ridge
+    size = history.size[0]
+    n_wrong = 0
+    for b in range((size + ROWS - 1) // ROWS):
+        block = history.blocks[history.owned[b]]
+        _margins(theta, block, margins)
+        for j in range(min(ROWS, size - b * ROWS)):
+            n_wrong += margins[j] <= 0.0
+        _slopes_and_bends(objective, margins, slopes, bends)
+        if history.multiplicities.shape[0] > 0:
+            for j in range(ROWS):
+                slopes[j] *= history.multiplicities[b, j]
+                bends[j] *= history.multiplicities[b, j]
+        _add_products(slopes, block, d, products, gradient)
+        if wanted:
+            for k in range(d):
+                for j in range(ROWS):
+                    products[j] = bends[j] * block[k, j]
+                _add_products(products, block, k + 1, slopes, information[k])
+    if wanted:
+        for k in range(d):
+            for l in range(k):
+                information[l, k] = information[k, l]
+    return n_wrong
+
+
+@helper
+def _slopes_and_bends(objective: Any, margins: Any, slopes: Any, bends: Any) -> None:
+    model = objective.model
+    if objective.score == 0:
+        for j in range(ROWS):
+            e = margins[j]
+            slope, bend = score(model, e), curvature(model, e)
+            slopes[j] = slope
+            bends[j] = bend
+    else:
+        for j in range(ROWS):
+            e = margins[j]
+            slope, bend = cdf(model, -e), pdf(model, e)
+            slopes[j] = slope
+            bends[j] = bend
+
+
+@helper
+def _margins(theta: Any, block: Any, out: Any) -> None:
+    d = theta.size
+    for j in range(ROWS):
+        out[j] = theta[0] * block[0, j]
+    k = 1
+    while k + 4 <= d:  # four rows for each load and store of the output
+        a, b, c, e = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+        for j in range(ROWS):
+            out[j] += (a * block[k, j] + b * block[k + 1, j]) + (c * block[k + 2, j] + e * block[k + 3, j])
+        k += 4
+    while k < d:
+        a = theta[k]
+        for j in range(ROWS):
+            out[j] += a * block[k, j]
+        k += 1
+
+
+@helper
+def _add_products(values: Any, block: Any, n: int, work: Any, out: Any) -> None:
+    """Add to out[k] the inner product of 512 values with row k of a block, for k < n; ``work`` is overwritten."""
+    for k in range(n):
+        for j in range(64):
+            work[j] = (
+                (values[j] * block[k, j] + values[j + 64] * block[k, j + 64])
+                + (values[j + 128] * block[k, j + 128] + values[j + 192] * block[k, j + 192])
+            ) + (
+                (values[j + 256] * block[k, j + 256] + values[j + 320] * block[k, j + 320])
+                + (values[j + 384] * block[k, j + 384] + values[j + 448] * block[k, j + 448])
+            )
+        for j in range(16):
+            work[j] = (work[j] + work[j + 16]) + (work[j + 32] + work[j + 48])
+        for j in range(4):
+            work[j] = (work[j] + work[j + 4]) + (work[j + 8] + work[j + 12])
+        out[k] += (work[0] + work[1]) + (work[2] + work[3])
+
+
+# --- the maximum on a ball ----------------------------------------------------------------------------------
+
+# Rows of `vectors`.
+SCALES = 0
+"""max |z_k| over the history: the scale of each feature."""
+METRIC = 1
+"""m: the scales for radius="auto" and where there is no ball, ones for a radius of one's own."""
+ANCHOR = 2
+"""theta after the last pass over the history."""
+BUILT = 3
+"""theta for which the information was last rebuilt."""
+DRIFT = 4
+"""H (theta - anchor), followed answer by answer."""
+GRADIENT, STEP, TRIAL, RIGHT, WHITENED, PULL = 5, 6, 7, 8, 9, 10  # scratch
+N_VECTORS = 11
+
+# Places in `numbers`.
+MU = 0
+"""Multiplier of the ball; 0 inside."""
+MU_BUILT = 1
+"""The multiplier in the factor."""
+KAPPA = 2
+"""Error of the gradient, in standard errors, for a drift of 1 standard error that moves the margins by 1; learned."""
+RESIDUAL = 3
+"""Predicted distance from the maximum after the last pass, in standard errors."""
+N_NUMBERS = 4
+
+# Places in `codes`.
+STATUS = 0
+"""Of the last full solve or pass; see STATUSES."""
+WARM = 1
+"""1 when factor and theta hold, so that single answers can be pushed."""
+LEARNED = 2
+"""Comparisons learned."""
+CURRENT = 3
+"""Value of LEARNED up to which theta is known to be within the tolerance."""
+PASSED_ROWS = 4
+"""Rows of history touched by all passes so far."""
+PASSES = 5
+"""Passes so far."""
+N_CODES = 6
+
+
+class Evidence(NamedTuple):
+    """Comparisons and the estimate they give.
+
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu M^2)^-1; vectors (11, d) and numbers (4,)
+    float64, codes (6,) int64, whose places have names in this module; history; tile (4, 512), information (d, d) and
+    penalised (d, d) float64, scratch.
+    """
+
+    theta: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    history: History
+    tile: NDArray[np.float64]
+    information: NDArray[np.float64]
+    penalised: NDArray[np.float64]
+
+    @classmethod
+    def new(cls, history: History) -> Self:
+        """At theta = 0, with nothing learned from the history yet."""
+        d = history.blocks.shape[1]
+        evidence = cls(
+            np.zeros(d),
+            np.zeros((d, d)),
+            np.zeros((N_VECTORS, d)),
+            np.zeros(N_NUMBERS),
+            np.zeros(N_CODES, np.int64),
+            history,
+            np.empty((4, ROWS)),
+            np.empty((d, d)),
+            np.empty((d, d)),
+        )
+        evidence.numbers[KAPPA] = FIRST_KAPPA
+        evidence.vectors[METRIC] = 1.0
+        return evidence
+
+
+@helper
+def length(vector: Any, metric: Any) -> float:
+    """sqrt(sum (m_k v_k)^2). O(d)."""
+    square = 0.0
+    for k in range(vector.size):
+        square += (metric[k] * vector[k]) ** 2
+    return float(np.sqrt(square))
+
+
+@helper
+def drift(evidence: Any) -> tuple[float, float]:
+    """Drift Delta of theta since the last pass: |Delta|_H, and its length in the scales of the data. O(d)."""
+    theta, vectors = evidence.theta, evidence.vectors  # unpacked once: every access counts references
+    square, reach = 0.0, 0.0
+    for k in range(theta.size):
+        moved = theta[k] - vectors[ANCHOR, k]
+        square += moved * vectors[DRIFT, k]
+        scaled = vectors[SCALES, k] * moved
+        reach += scaled * scaled
+    return float(np.sqrt(max(square, 0.0))), float(np.sqrt(reach))
+
+
+@helper
+def predicted_error(evidence: Any) -> float:
+    """Distance from the maximum in standard errors, as predicted from the drift. O(d)."""
+    numbers = evidence.numbers
+    errors, reach = drift(evidence)
+    total = numbers[RESIDUAL] + numbers[KAPPA] * errors * reach
+    if numbers[MU] > 0.0:  # the multiplier in the factor is out of date as well
+        total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * errors
+    return float(total)
+
+
+@kernel
+def solve(objective: Any, evidence: Any, tolerance: float) -> None:
+    """Minimise the loss on the ball by Newton's method, from ``evidence.theta``.
+
+    Parameters
+    ----------
+    objective : Objective
+    evidence : Evidence
+        The history, scales and metric are read; theta, factor, numbers and codes are overwritten.
+    tolerance : float
+        Standard errors to which the minimum is wanted; it is found to a tenth of that.
+
+    Notes
+    -----
+    A pass costs O(n d^2), and there are at most 60. When pushes had kept theta near the maximum one pass is enough as a
+    rule, and with many features it needs no information, O(n d), while that on hand is good enough for the step.
+
+    A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more than
+    a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed by a
+    pass: its error is predicted as kappa times the decrement times the step in the scales of the data. The first pass
+    after pushes shows how large the error was, and so how well it had been predicted: kappa follows.
+    """
+    theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
+    gradient, step, trial = vectors[GRADIENT], vectors[STEP], vectors[TRIAL]
+    d, size = theta.size, evidence.history.size[0]
+    near = codes[WARM] == 1 and numbers[MU] == 0.0
+    goal = 0.1 * tolerance
+    expected = SAFETY * predicted_error(evidence)
+    errors, reach = drift(evidence)
+    basis = errors * reach
+    shrink = min(1.0, objective.radius / max(length(theta, vectors[METRIC]), TINY))
+    for k in range(d):
+        theta[k] *= shrink
+        step[k] = 0.0
+    fraction, before, n_passes, n_wrong = 0.0, 0.0, 0, 0
+    settled = False
+    while True:
+        for k in range(d):
+            trial[k] = theta[k] + fraction * step[k]
+        stale = 0.0
+        for k in range(d):
+            stale += (vectors[SCALES, k] * (trial[k] - vectors[BUILT, k])) ** 2
+        stale = numbers[KAPPA] * np.sqrt(stale)
+        rebuild = not near or d <= WHOLE_PASS_FEATURES or n_passes > 2 or expected * stale > goal
+        n_wrong = score_information(objective, evidence, rebuild)
+        n_passes += 1
+        after = dot(gradient, step)
+        if after < -0.25 * before and n_passes < MAX_PASSES:
+            fraction *= max(0.1, before / (before - after))
+            continue
+        for k in range(d):
+            theta[k] = trial[k]
+        if rebuild:
+            decrement = ball_step(objective.radius, evidence)
+            stale = 0.0
+            for k in range(d):
+                vectors[BUILT, k] = theta[k]
+        else:
+            decrement = newton_step(evidence)
+        if near and n_passes == 1 and basis > 0.0:
+            found = max(0.0, decrement - numbers[RESIDUAL]) / basis
+            numbers[KAPPA] = min(LARGEST_KAPPA, max(SMALLEST_KAPPA, found, KAPPA_DECAY * numbers[KAPPA]))
+        if near and not (decrement <= 1.0 and (rebuild or stays_inside(objective.radius, evidence))):
+            near = False
+            if not rebuild:
+                fraction, before = 0.0, 0.0
+                continue
+        kappa = numbers[KAPPA] if near else max(FIRST_KAPPA, numbers[KAPPA])
+        reach = length(step, vectors[SCALES])
+        expected = decrement * (stale + kappa * reach)
+        settled = decrement <= goal or (decrement <= 0.5 and expected <= goal)
+        if settled or not (decrement < np.inf and reach < np.inf) or n_passes >= MAX_PASSES:
+            break
+        before = dot(gradient, step)
+        fraction = min(1.0, max(LONGEST_STEP, 2.0 * length(theta, vectors[SCALES])) / reach)
+    if not settled:
+        codes[STATUS] = NOT_CONVERGED
+    elif objective.ridge == 0.0 and (n_wrong == 0 or _recedes(objective, evidence)):
+        codes[STATUS] = SEPARATED
+    elif numbers[MU] > 0.0:
+        codes[STATUS] = BOUNDARY
+    else:
+        codes[STATUS] = INTERIOR
+    for k in range(d):
+        theta[k] += step[k] if settled else 0.0
+        vectors[ANCHOR, k] = theta[k]
+        vectors[DRIFT, k] = 0.0
+    numbers[MU_BUILT] = numbers[MU]
+    numbers[RESIDUAL] = expected
+    codes[WARM] = settled and size >= max(50, 5 * d)
+    codes[CURRENT] = codes[LEARNED]
+    codes[PASSED_ROWS] += n_passes * size
+    codes[PASSES] += n_passes
+
+
+@helper
+def newton_step(evidence: Any) -> float:
+    """Step p = H^-1 g with the information on hand; returns its length sqrt(g'H^-1 g) in standard errors. O(d^2)."""
+    whitened = evidence.vectors[WHITENED]
+    square = whiten_contrast(evidence.factor, evidence.vectors[GRADIENT], whitened)
+    unwhiten(evidence.factor, whitened, evidence.vectors[STEP])
+    return float(np.sqrt(square))
+
+
+@helper
+def stays_inside(radius: float, evidence: Any) -> bool:
+    """Whether theta + step lies in the ball. O(d)."""
+    theta, vectors = evidence.theta, evidence.vectors
+    square = 0.0
+    for k in range(theta.size):
+        square += (vectors[METRIC, k] * (theta[k] + vectors[STEP, k])) ** 2
+    return square <= radius * radius
+
+
+@helper
+def ball_step(radius: float, evidence: Any) -> float:
+    """Step that maximises g'p - p'Hp/2 while |theta + p|_M <= radius.
+
+    p = (H + mu M^2)^-1 (g - mu M^2 theta), with mu = 0 if that lies in the ball; otherwise Newton's method on the
+    secular equation 1/|theta + p|_M = 1/radius, which converges from below.
+
+    Parameters
+    ----------
+    radius : float
+    evidence : Evidence
+        theta, metric, gradient and information are read; step, factor and mu are overwritten.
+
+    Returns
+    -------
+    float
+        The decrement sqrt(p'(H + mu M^2) p): the length of the step in standard errors; nan when the information is not
+        finite.
+
+    Notes
+    -----
+    O(d^3). To the diagonal of H a few trillionths are added, so that directions of which the data know nothing, in which
+    the gradient is zero, get a step of zero.
+    """
+    theta, vectors, factor, penalised = evidence.theta, evidence.vectors, evidence.factor, evidence.penalised
+    metric, gradient, step = vectors[METRIC], vectors[GRADIENT], vectors[STEP]
+    right, whitened = vectors[RIGHT], vectors[WHITENED]
+    d = theta.size
+    mu, decrement = 0.0, 0.0
+    for _ in range(100):
+        for k in range(d):
+            right[k] = gradient[k] - mu * metric[k] * metric[k] * theta[k]
+            for l in range(d):
+                penalised[k, l] = evidence.information[k, l]
+            penalised[k, k] = (penalised[k, k] + mu * metric[k] * metric[k]) * (1.0 + 4.0 * PIVOT_TOLERANCE * d)
+            if penalised[k, k] == 0.0:
+                penalised[k, k] = 1.0
+        if not factorise(penalised, factor):
+            return np.nan
+        decrement = np.sqrt(whiten_contrast(factor, right, whitened))
+        unwhiten(factor, whitened, step)
+        square = 0.0
+        for k in range(d):
+            square += (metric[k] * (theta[k] + step[k])) ** 2
+        size = np.sqrt(square)
+        if (mu == 0.0 and not size > radius) or np.abs(size - radius) <= 1e-12 * radius or not size < np.inf:
+            break
+        for k in range(d):
+            right[k] = metric[k] * metric[k] * (theta[k] + step[k])
+        bent = whiten_contrast(factor, right, whitened)
+        mu = max(0.0, mu + square / bent * (size - radius) / radius)
+    evidence.numbers[MU] = mu
+    return float(decrement)
+
+
+@helper
+def _recedes(objective: Any, evidence: Any) -> bool:
+    """True when the last step, tiny in standard errors, still moves margins and makes none of them smaller.
+
+    Such a direction shows that the likelihood grows for ever along it: some comparisons are separated. One more pass,
+    O(n d), where there is no ball; a ball keeps theta from running away.
+    """
+    step = evidence.vectors[STEP]
+    if objective.radius < np.inf or length(step, evidence.vectors[SCALES]) < 1e-2:
+        return False
+    history, margins = evidence.history, evidence.tile[0]
+    size = history.size[0]
+    smallest, largest = 0.0, 0.0
+    for b in range((size + ROWS - 1) // ROWS):
+        _margins(step, history.blocks[history.owned[b]], margins)
+        for j in range(ROWS):
+            smallest = min(smallest, margins[j])
+            largest = max(largest, margins[j])
+    return largest > 1e-2 and smallest >= -1e-6 * largest
+
+
+def distance(evidence: Evidence, exact: Evidence) -> float:
+    """Distance of an estimate from the exact one, in the standard errors of the latter."""
+    off = evidence.theta - exact.theta
+    curvature = exact.information + np.diag(exact.numbers[MU] * exact.vectors[METRIC] ** 2)
+    return float(np.sqrt(max(0.0, off @ curvature @ off)))
