@@ -28,10 +28,10 @@ ROWS = 512
 """Comparisons in a block: kernels run over whole blocks, whose rows lie in the first-level cache by coordinate."""
 
 MAX_PASSES = 60
-SAFETY = 2.0
+SAFETY = 1.5
 """Theta is passed over when this times the predicted error exceeds the tolerance."""
 FIRST_KAPPA = 0.5
-SMALLEST_KAPPA = 0.03
+SMALLEST_KAPPA = 0.002
 LARGEST_KAPPA = 2.0
 KAPPA_DECAY = 0.95
 WHOLE_PASS_FEATURES = 16

@@ -173,11 +173,12 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
         n_other += contrast[k] != 0.0  # the square of a tiny difference is 0 too
     if n_other == 0:
         return LEARNED
+    counters, gram, factor = state.counters, state.gram, state.factor
     whitened = state.scratch[0]
     if not square < np.inf:
         return OVERFLOW
-    factored = state.counters[FACTORED] == 1
-    if factored and not whiten_contrast(state.factor, contrast, whitened) < np.inf:
+    factored = counters[FACTORED] == 1
+    if factored and not whiten_contrast(factor, contrast, whitened) < np.inf:
         return OVERFLOW
     code = learn(estimator, model, state.memory, contrast, won)
     if code != LEARNED:
@@ -185,11 +186,11 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
     for i in range(d):
         value = contrast[i]
         for j in range(d):
-            state.gram[i, j] += value * contrast[j]
+            gram[i, j] += value * contrast[j]
     if factored:
-        rank_one_inverse(state.factor, whitened, state.scratch[1])
+        rank_one_inverse(factor, whitened, state.scratch[1])
     else:
-        state.counters[UNTESTED] = 1
+        counters[UNTESTED] = 1
     return LEARNED
 
 
@@ -371,20 +372,21 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     not depend on where chunks begin.
     """
     rule, state = agent.rule, agent.state
+    counters = state.counters
     m, d, n = chunk.contexts.shape
     raw = np.empty(n_raw(rule, n))
     work = np.empty(work_shape(rule, n, d))
     contrast = np.empty(d)
     for r in range(m):
         # before a number is drawn
-        if exploration_is_due(state.counters) or estimate_is_due(state, rule, state.counters[EXPLORATION_END] >= 0):
+        if exploration_is_due(counters) or estimate_is_due(state, rule, counters[EXPLORATION_END] >= 0):
             return r
         contexts = chunk.contexts[r]
         draw(rule, rng, raw)
         first, second = select(rule, state, contexts, raw, work)
         if first == NOT_FINITE:
             return r
-        state.counters[ROUND] += 1
+        counters[ROUND] += 1
         utility_first, utility_second = chunk.utilities[r, first], chunk.utilities[r, second]
         trace[r + 1, 0] = trace[r, 0] + (2.0 * chunk.best[r] - utility_first - utility_second) / 2.0
         trace[r + 1, 1] = trace[r, 1] + (chunk.best[r] - max(utility_first, utility_second))
