@@ -1,0 +1,258 @@
+"""Double Thompson sampling: confidence bounds say which arms are worth a duel, Beta samples choose among them.
+
+Wu and Liu (2016), Double Thompson Sampling for Dueling Bandits, Algorithm 1 (D-TS). B_ij counts the duels in which arm
+i beat arm j. With B_ij + B_ji = N and t the round,
+
+    u_ij = B_ij/N + sqrt(alpha log t / N),    l_ij = B_ij/N - sqrt(alpha log t / N),    u_ii = l_ii = 1/2,    x/0 = 1.
+
+First arm: among the arms with the most u_ij > 1/2 (the optimistic Copeland winners) the one with the most
+theta_ij > 1/2, where theta_ij ~ Beta(B_ij + 1, B_ji + 1) and theta_ji = 1 - theta_ij; ties are broken at random. Second
+arm: the largest of fresh theta_i,first over the arms i with l_i,first <= 1/2, where theta_first,first = 1/2.
+
+Two changes spare the work without touching the law of the duels. Only whether theta_ij > 1/2 matters in the first
+stage: a coin with P(theta_ij > 1/2), which one answer changes in O(1). And neither bound needs a root: u_ij > 1/2 means
+log t > tau_ij, where tau_ij = (B_ij - B_ji)^2 / (4 alpha N) if B_ij < B_ji and -1 (always) otherwise; and l_ij <= 1/2
+means log t >= tau_ji, since l_ij = 1 - u_ji.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import helper, register
+from fastcolst.beta import chance_after_win, largest_beta, log_norm
+from fastcolst.policies.base import IndexPolicy
+from fastcolst.policies.checks import number
+from fastcolst.policies.rounds import N_COUNTERS, NOT_FINITE, ROUND
+from fastcolst.selection import all_rows_finite, argmax
+from fastcolst.streams import GOLDEN, key_from, uniform
+
+__all__ = ["DoubleThompson", "DoubleThompsonRule"]
+
+
+class DoubleThompsonState(NamedTuple):
+    """What the answers said about each pair of arms.
+
+    counters (6,) int64, in which no exploration is ever due; the others (n, n) float64. wins, B_ij; chances,
+    P(theta_ij > 1/2); thresholds, tau_ij, with inf on the diagonal; constants, -log B(B_ij + 1, B_ji + 1).
+    """
+
+    counters: NDArray[np.int64]
+    wins: NDArray[np.float64]
+    chances: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+    constants: NDArray[np.float64]
+
+    @classmethod
+    def new(cls, n_arms: int) -> DoubleThompsonState:
+        """Of a policy that has seen nothing."""
+        shape = n_arms, n_arms
+        thresholds = np.full(shape, -1.0)
+        np.fill_diagonal(thresholds, np.inf)
+        return cls(np.zeros(N_COUNTERS, np.int64), np.zeros(shape), np.full(shape, 0.5), thresholds, np.zeros(shape))
+
+
+@register
+class DoubleThompsonRule(NamedTuple):
+    """Algorithm 1 as a number: alpha, the width of the confidence bounds."""
+
+    alpha: float
+
+    def n_raw(self, n_arms: int) -> int:
+        """Two uniforms for the key of the round's samples, one for ties."""
+        return 3
+
+    def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
+        """The draws (theta_ij > 1/2 for i < j, theta_i,first), then two rows of scores and three of Beta parameters."""
+        return n_arms + 6, n_arms
+
+    def draw(self, rng: Any, raw: Any) -> None:
+        """Draw one round's numbers one by one."""
+        raw[0] = rng.random()
+        raw[1] = rng.random()
+        raw[2] = rng.random()
+
+    def draw_block(self, rng: Any, raw: Any) -> None:
+        """Draw the same numbers in one block."""
+        rng.random(out=raw)
+
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+        """Both stages. O(n^2) comparisons, a coin for each pair with a candidate and a Beta variate for few arms."""
+        if not all_rows_finite(contexts):
+            return NOT_FINITE, NOT_FINITE
+        n = contexts.shape[1]
+        beats, samples, candidates, scores = work[:n], work[n], work[n + 1], work[n + 2]
+        shapes = work[n + 3 : n + 6]
+        key = key_from(raw[0], raw[1])
+        log_t = np.log(state.counters[ROUND] + 1.0)
+
+        n_candidates = optimistic_winners(state.thresholds, log_t, candidates)
+        draw_coins(state.chances, candidates[:n_candidates], key, beats)
+        first = most_wins(beats, candidates[:n_candidates], raw[2], scores)
+        rivals(state, first, log_t, shapes)
+        largest_beta(shapes, first, 0.5, key + np.uint64(n * n) * GOLDEN, samples)
+        return first, argmax(samples)
+
+    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+        """Count the answer, and carry what follows from the counts of this pair. O(1)."""
+        winner, loser = pair if won else (pair[1], pair[0])
+        wins, losses = state.wins[winner, loser], state.wins[loser, winner]
+        chance = chance_after_win(state.chances[winner, loser], wins, losses)
+        state.chances[winner, loser] = chance
+        state.chances[loser, winner] = 1.0 - chance
+        wins += 1.0
+        state.wins[winner, loser] = wins
+        state.thresholds[winner, loser] = _threshold(self.alpha, wins, losses)
+        state.thresholds[loser, winner] = _threshold(self.alpha, losses, wins)
+        state.constants[winner, loser] = state.constants[loser, winner] = log_norm(wins, losses)
+        return 0
+
+
+@helper
+def _threshold(alpha: float, wins: float, losses: float) -> float:
+    """tau_ij, above which log t makes u_ij > 1/2."""
+    if wins >= losses:
+        return -1.0
+    return (losses - wins) * (losses - wins) / (4.0 * alpha * (wins + losses))
+
+
+@helper
+def optimistic_winners(thresholds: Any, log_t: float, out: Any) -> int:
+    """List the arms with the most u_ij > 1/2, in their order, and return how many they are. O(n^2).
+
+    ``thresholds`` is (n, n) float64, ``out`` (n,) float64: indices.
+    """
+    n = out.size
+    for i in range(n):
+        count = 0
+        for j in range(n):
+            count += thresholds[i, j] < log_t
+        out[i] = count
+    best = out.max()
+    length = 0
+    for i in range(n):
+        if out[i] == best:
+            out[length] = i  # length <= i: nothing that is still to be read
+            length += 1
+    return length
+
+
+@helper
+def draw_coins(chances: Any, candidates: Any, key: Any, out: Any) -> None:
+    """Draw theta_ij > 1/2 for every pair i < j that holds a candidate, as 1 or 0 in the upper triangle of ``out``.
+
+    The coin of a pair hangs on its place alone, not on the other candidates. O(n) for each of the ``candidates``.
+    """
+    n = chances.shape[0]
+    for place in range(candidates.size):
+        arm = int(candidates[place])
+        row = key + np.uint64(arm * n) * GOLDEN
+        for j in range(arm + 1, n):
+            out[arm, j] = 1.0 if uniform(row + np.uint64(j) * GOLDEN) < chances[arm, j] else 0.0
+        after = 0
+        for earlier in range(place + 1):  # the rows of candidates are drawn: only what lies between them is left
+            until = int(candidates[earlier])
+            for i in range(after, until):
+                out[i, arm] = 1.0 if uniform(key + np.uint64(i * n + arm) * GOLDEN) < chances[i, arm] else 0.0
+            after = until + 1
+
+
+@helper
+def most_wins(beats: Any, candidates: Any, tie: float, scores: Any) -> int:
+    """The candidate with the most theta_ij > 1/2; ``tie``, a uniform in [0, 1), decides among equals.
+
+    ``beats`` is (n, n) float64, of which the upper triangle is read; ``scores`` (n,) scratch. O(n) for each candidate.
+    """
+    n = beats.shape[0]
+    best, n_best = -1.0, 0
+    for place in range(candidates.size):
+        arm = int(candidates[place])
+        score = 0.0
+        for j in range(arm + 1, n):
+            score += beats[arm, j]
+        for i in range(arm):
+            score += 1.0 - beats[i, arm]
+        scores[place] = score
+        if score > best:
+            best, n_best = score, 0
+        n_best += score == best
+    skip = int(tie * n_best)
+    place = 0
+    while scores[place] != best or skip > 0:
+        skip -= scores[place] == best
+        place += 1
+    return int(candidates[place])
+
+
+@helper
+def rivals(state: Any, first: int, log_t: float, out: Any) -> None:
+    """The laws of theta_i,first, as :func:`fastcolst.beta.largest_beta` takes them; arms with l_i,first > 1/2 left out.
+
+    Column ``first`` of B holds the wins of the others over it, row ``first`` their losses. O(n).
+    """
+    for i in range(out.shape[1]):
+        uncertain = log_t >= state.thresholds[first, i]
+        out[0, i] = state.wins[i, first] if uncertain else 0.0
+        out[1, i] = state.wins[first, i] if uncertain else 1.0
+        out[2, i] = state.constants[first, i] if uncertain else -np.inf
+
+
+class DoubleThompson(IndexPolicy):
+    """Double Thompson sampling, D-TS: it knows arms by their index and learns how often each beats each.
+
+    The first arm is the best of a Thompson sample among the arms that might be Copeland winners, the second the most
+    dangerous rival in another sample, among the rivals that the first does not beat for certain. When no rival's sample
+    exceeds 1/2, the first arm is its own rival: once the winner is known, self-duels are what costs no regret.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        Columns of the contexts, checked when given; None: any number.
+    n_arms : int, optional
+        K, arms of every round; None: as many as in the first round.
+    alpha : float, default 0.51
+        Positive; a confidence bound is sqrt(alpha log t / N) wide. The regret bounds ask for more than 0.5.
+    rng : int, SeedSequence, Generator or None
+        Source of the samples; see :func:`fastcolst.streams.entropy_of`.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, with its name.
+
+    Notes
+    -----
+    A choice costs O(n_arms^2) comparisons of numbers, a coin for each pair that holds a candidate and Beta variates
+    for the few rivals that may win; an answer O(1). Memory: O(n_arms^2). Contexts are checked and not used: ``theta``,
+    ``gram`` and what follows from them raise AttributeError. A self-duel teaches nothing.
+
+    References
+    ----------
+    Wu, Liu (2016), Double Thompson Sampling for Dueling Bandits, Algorithm 1.
+    Bengs, Saha, Huellermeier (2022), section 4 (DTS).
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> policy = fc.DoubleThompson(n_arms=3, rng=1)
+    >>> for _ in range(300):
+    ...     duel = policy.select(np.eye(3))
+    ...     policy.update(duel, first_won=duel.first < duel.second)  # arm 0 beats 1 and 2, 1 beats 2
+    >>> duel = policy.select(np.eye(3))
+    >>> duel.first, duel.second
+    (0, 0)
+    """
+
+    def __init__(
+        self,
+        n_features: int | None = None,
+        *,
+        n_arms: int | None = None,
+        alpha: float = 0.51,
+        rng: Any = None,
+    ) -> None:
+        super().__init__(locals())
+        self._start_index(DoubleThompsonRule(number("alpha", alpha, positive=True)), DoubleThompsonState)
