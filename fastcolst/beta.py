@@ -80,9 +80,8 @@ def chance_after_win(chance: float, wins: float, losses: float) -> float:
 
 
 @helper
-def _log_density(shape: tuple[float, float, float], x: float) -> float:
-    """log f(x) for a shape (S, F, -log B(S + 1, F + 1)) and 0 < x < 1."""
-    wins, losses, constant = shape
+def _log_density(wins: float, losses: float, constant: float, x: float) -> float:
+    """log f(x) for 0 < x < 1, with the constant -log B(wins + 1, losses + 1)."""
     return wins * np.log(x) + losses * np.log1p(-x) + constant
 
 
@@ -132,20 +131,34 @@ def beta_variate(wins: float, losses: float, state: Any) -> Any:
 
 
 @helper
-def _beta_above(shape: tuple[float, float, float], floor: float, u: float, state: Any) -> Any:
-    """Next state and a variate of the shape's law if it lies above ``floor``, else 0.
+def _is_hopeless(law: Any, floor: Any, u: float) -> bool:
+    """True when ``u`` says at once that a variate does not lie above a floor, given as (m, log m, log(1 - m)).
 
-    Where the density falls beyond the floor, it lies below its tangent in the log-scale, f(floor) exp(-r (x - floor)).
-    The variate lies above the floor with a probability of at most the area q under that curve. So: with probability
-    1 - q (``u`` decides) it does not; else it is a draw from the curve with probability f over curve, and otherwise
-    below the floor after all. Exact, and mostly for the price of ``u``.
+    Beyond the mode P(theta > m) <= f(m) = exp(-y), which is below 1/(1 + y + y^2/2 + y^3/6). No branch, no exponential:
+    a loop over it runs in vectors. What is hopeless remains so for every higher floor.
     """
-    wins, losses, _ = shape
-    span = 1.0 - floor
-    if wins * span <= losses * floor:  # the floor lies beyond the mode
-        height = _log_density(shape, floor)
-        rate = losses / span - wins / floor
-        if rate * span < 1e-6:
+    wins, losses, constant = law
+    m, log_m, log_span = floor
+    y = -(wins * log_m + losses * log_span + constant)
+    beyond_mode = wins * (1.0 - m) <= losses * m
+    return beyond_mode & (y > 0.0) & (u * (1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0)))) >= 1.0)
+
+
+@helper
+def _beta_above(law: Any, floor: Any, u: float, state: Any) -> Any:
+    """Next state and a variate of Beta(wins + 1, losses + 1) if it lies above the floor m, else 0.
+
+    Where the density falls beyond m, it lies below its tangent in the log-scale, f(m) exp(-r (x - m)), and the area q
+    under that curve bounds the chance to lie above m. So: with probability 1 - q (``u`` decides) the variate does not;
+    else it is a draw from the curve, with probability density over curve, and otherwise below m after all.
+    """
+    wins, losses, constant = law
+    m, log_m, log_span = floor
+    span = 1.0 - m
+    if wins * span <= losses * m:
+        height = wins * log_m + losses * log_span + constant
+        rate = losses / span - wins / m
+        if rate * span < 1e-6:  # a flat curve, which the density does not exceed either
             rate, area = 0.0, span
         else:
             area = -np.expm1(-rate * span) / rate
@@ -156,21 +169,21 @@ def _beta_above(shape: tuple[float, float, float], floor: float, u: float, state
             state, v = _next_uniform(state)
             state, w = _next_uniform(state)
             beyond = v * span if rate == 0.0 else -np.log1p(-v * rate * area) / rate
-            x = min(floor + beyond, _BELOW_ONE)
-            accepted = np.log(w) < _log_density(shape, x) - height + rate * beyond
+            x = min(m + beyond, _BELOW_ONE)
+            accepted = np.log(w) < _log_density(wins, losses, constant, x) - height + rate * beyond
             return state, x if accepted else 0.0
     state, x = beta_variate(wins, losses, state)
-    return state, x if x > floor else 0.0
+    return state, x if x > m else 0.0
 
 
 @helper
-def largest_beta(shapes: Any, leader: int, value: float, state: Any, samples: Any) -> Any:
+def largest_beta(laws: Any, leader: int, value: float, state: Any, samples: Any) -> Any:
     """Which of independent Beta variates is the largest, when one of them is known.
 
     Parameters
     ----------
-    shapes : (3, n) float64
-        Wins, losses and ``log_norm`` of each; a constant of -inf leaves out one whose ``losses`` are 1 and ``wins`` 0.
+    laws : (3, n) float64
+        Wins, losses and their :func:`log_norm`; 0, 1 and -inf leave a variate out.
     leader : int
         The one that is known. A likely winner saves most of the work.
     value : float
@@ -187,27 +200,26 @@ def largest_beta(shapes: Any, leader: int, value: float, state: Any, samples: An
 
     Notes
     -----
-    The law of the largest and its place is that of n full draws. O(n) with two products and a uniform for each; only
-    those that may win cost an exponential or more. Allocates nothing.
+    The law of the largest and of its place is that of n full draws. O(n): a uniform and a few products for each, an
+    exponential or more only for those that come near. Allocates nothing.
     """
-    n = samples.size
-    wins, losses, constants = shapes[0], shapes[1], shapes[2]
-    span, log_floor, log_span = 1.0 - value, np.log(value), np.log1p(-value)
-    # Beyond the mode P(theta > floor) <= f(floor) = exp(-x) < 1/(1 + x + x^2/2 + x^3/6). Without a branch: in vectors.
-    for i in range(n):
-        x = -(wins[i] * log_floor + losses[i] * log_span + constants[i])
+    wins, losses, constants = laws[0], laws[1], laws[2]
+    floor = (value, np.log(value), np.log1p(-value))
+    for i in range(samples.size):
         u = uniform(state + np.uint64(i + 1) * GOLDEN) + _HALF_ULP
-        hopeless = (
-            (wins[i] * span <= losses[i] * value)
-            & (x > 0.0)
-            & (u * (1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0)))) >= 1.0)
-        )
-        samples[i] = 0.0 if hopeless else u
-    state = state + np.uint64(n) * GOLDEN
-    floor = value
-    for i in range(n):
-        if samples[i] > 0.0 and i != leader:
-            state, samples[i] = _beta_above((wins[i], losses[i], constants[i]), floor, samples[i], state)
-            floor = max(floor, samples[i])
+        samples[i] = 0.0 if _is_hopeless((wins[i], losses[i], constants[i]), floor, u) else u
+    samples[leader] = 0.0
+    state = state + np.uint64(samples.size) * GOLDEN
+    for i in range(samples.size):
+        u = samples[i]
+        if u == 0.0:
+            continue
+        law = (wins[i], losses[i], constants[i])
+        samples[i] = 0.0
+        if not _is_hopeless(law, floor, u):
+            state, x = _beta_above(law, floor, u, state)
+            if x > 0.0:
+                samples[i] = x
+                floor = (x, np.log(x), np.log1p(-x))
     samples[leader] = value
     return state

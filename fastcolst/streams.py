@@ -124,9 +124,15 @@ def word(state: Any) -> Any:
 
 
 @helper
+def word53(state: Any) -> Any:
+    """A uniform whole number in [0, 2^53) from a state, int64."""
+    return np.int64(word(state) >> _S11)
+
+
+@helper
 def uniform(state: Any) -> float:
-    """A uniform in [0, 1) from a state."""
-    return np.int64(word(state) >> _S11) * 1.1102230246251565e-16
+    """A uniform in [0, 1) from a state, a multiple of 2^-53."""
+    return word53(state) * 1.1102230246251565e-16
 
 
 @helper

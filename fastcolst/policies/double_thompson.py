@@ -28,16 +28,19 @@ from fastcolst.policies.base import IndexPolicy
 from fastcolst.policies.checks import number
 from fastcolst.policies.rounds import N_COUNTERS, NOT_FINITE, ROUND
 from fastcolst.selection import all_rows_finite, argmax
-from fastcolst.streams import GOLDEN, key_from, uniform
+from fastcolst.streams import GOLDEN, key_from, word53
 
 __all__ = ["DoubleThompson", "DoubleThompsonRule"]
+
+_BITS53 = 2.0**53
 
 
 class DoubleThompsonState(NamedTuple):
     """What the answers said about each pair of arms.
 
-    counters (6,) int64, in which no exploration is ever due; the others (n, n) float64. wins, B_ij; chances,
-    P(theta_ij > 1/2); thresholds, tau_ij, with inf on the diagonal; constants, -log B(B_ij + 1, B_ji + 1).
+    counters (6,) int64, in which no exploration is ever due; (n, n) float64: wins, B_ij; chances,
+    P(theta_ij > 1/2); thresholds, tau_ij, with inf on the diagonal; constants, -log B(B_ij + 1, B_ji + 1); and bars
+    (n, n) int64, the chances times 2^53, rounded up.
     """
 
     counters: NDArray[np.int64]
@@ -45,6 +48,7 @@ class DoubleThompsonState(NamedTuple):
     chances: NDArray[np.float64]
     thresholds: NDArray[np.float64]
     constants: NDArray[np.float64]
+    bars: NDArray[np.int64]
 
     @classmethod
     def new(cls, n_arms: int) -> DoubleThompsonState:
@@ -52,7 +56,14 @@ class DoubleThompsonState(NamedTuple):
         shape = n_arms, n_arms
         thresholds = np.full(shape, -1.0)
         np.fill_diagonal(thresholds, np.inf)
-        return cls(np.zeros(N_COUNTERS, np.int64), np.zeros(shape), np.full(shape, 0.5), thresholds, np.zeros(shape))
+        return cls(
+            counters=np.zeros(N_COUNTERS, np.int64),
+            wins=np.zeros(shape),
+            chances=np.full(shape, 0.5),
+            thresholds=thresholds,
+            constants=np.zeros(shape),
+            bars=np.full(shape, 2**52),
+        )
 
 
 @register
@@ -66,8 +77,8 @@ class DoubleThompsonRule(NamedTuple):
         return 3
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
-        """The draws (theta_ij > 1/2 for i < j, theta_i,first), then two rows of scores and three of Beta parameters."""
-        return n_arms + 6, n_arms
+        """The samples of theta_i,first, candidates, three rows of Beta parameters, and two of scratch."""
+        return 7, n_arms
 
     def draw(self, rng: Any, raw: Any) -> None:
         """Draw one round's numbers one by one."""
@@ -84,16 +95,14 @@ class DoubleThompsonRule(NamedTuple):
         if not all_rows_finite(contexts):
             return NOT_FINITE, NOT_FINITE
         n = contexts.shape[1]
-        beats, samples, candidates, scores = work[:n], work[n], work[n + 1], work[n + 2]
-        shapes = work[n + 3 : n + 6]
+        samples, candidates, laws, scratch = work[0], work[1], work[2:5], work[5:7]
         key = key_from(raw[0], raw[1])
         log_t = np.log(state.counters[ROUND] + 1.0)
 
         n_candidates = optimistic_winners(state.thresholds, log_t, candidates)
-        draw_coins(state.chances, candidates[:n_candidates], key, beats)
-        first = most_wins(beats, candidates[:n_candidates], raw[2], scores)
-        rivals(state, first, log_t, shapes)
-        largest_beta(shapes, first, 0.5, key + np.uint64(n * n) * GOLDEN, samples)
+        first = most_wins(state.bars, candidates[:n_candidates], key, raw[2], scratch)
+        rivals(state, first, log_t, laws)
+        largest_beta(laws, first, 0.5, key + np.uint64(n * n) * GOLDEN, samples)
         return first, argmax(samples)
 
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
@@ -103,6 +112,8 @@ class DoubleThompsonRule(NamedTuple):
         chance = chance_after_win(state.chances[winner, loser], wins, losses)
         state.chances[winner, loser] = chance
         state.chances[loser, winner] = 1.0 - chance
+        for i, j in (pair, (pair[1], pair[0])):
+            state.bars[i, j] = int(np.ceil(state.chances[i, j] * _BITS53))
         wins += 1.0
         state.wins[winner, loser] = wins
         state.thresholds[winner, loser] = _threshold(self.alpha, wins, losses)
@@ -141,50 +152,57 @@ def optimistic_winners(thresholds: Any, log_t: float, out: Any) -> int:
 
 
 @helper
-def draw_coins(chances: Any, candidates: Any, key: Any, out: Any) -> None:
-    """Draw theta_ij > 1/2 for every pair i < j that holds a candidate, as 1 or 0 in the upper triangle of ``out``.
+def coin(bar: Any, key: Any, place: int) -> bool:
+    """Whether theta_ij > 1/2, for i < j, place = i n + j and bar = 2^53 P(theta_ij > 1/2), int64.
 
-    The coin of a pair hangs on its place alone, not on the other candidates. O(n) for each of the ``candidates``.
+    A pair's coin hangs on its place in the round, not on the other pairs. Whole numbers compare in vectors, which they
+    would not convert to floats in.
     """
-    n = chances.shape[0]
-    for place in range(candidates.size):
-        arm = int(candidates[place])
-        row = key + np.uint64(arm * n) * GOLDEN
-        for j in range(arm + 1, n):
-            out[arm, j] = 1.0 if uniform(row + np.uint64(j) * GOLDEN) < chances[arm, j] else 0.0
-        after = 0
-        for earlier in range(place + 1):  # the rows of candidates are drawn: only what lies between them is left
-            until = int(candidates[earlier])
-            for i in range(after, until):
-                out[i, arm] = 1.0 if uniform(key + np.uint64(i * n + arm) * GOLDEN) < chances[i, arm] else 0.0
-            after = until + 1
+    return word53(key + np.uint64(place) * GOLDEN) < bar
 
 
 @helper
-def most_wins(beats: Any, candidates: Any, tie: float, scores: Any) -> int:
-    """The candidate with the most theta_ij > 1/2; ``tie``, a uniform in [0, 1), decides among equals.
+def most_wins(bars: Any, candidates: Any, key: Any, tie: float, work: Any) -> int:
+    """Draw theta_ij > 1/2 for every pair with a candidate; return the candidate for which it holds most often.
 
-    ``beats`` is (n, n) float64, of which the upper triangle is read; ``scores`` (n,) scratch. O(n) for each candidate.
+    ``tie``, a uniform in [0, 1), decides among equals; ``work`` is (2, n) scratch. O(n) for each candidate.
     """
-    n = beats.shape[0]
+    coins, scores = work[0], work[1]
+    n = scores.size
+    for j in range(n):
+        coins[j] = 0.0
+        scores[j] = j  # a coin of a pair i < j counts for j where it does not count for i
+    met = 0  # candidates up to row i
+    for i in range(n - 1):
+        coins[i] = 0.0
+        if met < candidates.size and candidates[met] == i:
+            met += 1
+            for j in range(i + 1, n):
+                coins[j] = 1.0 if coin(bars[i, j], key, i * n + j) else 0.0
+            wins = 0
+            for j in range(n):  # of one length for all rows, and whole numbers for a sum: in vectors
+                wins += coins[j] > 0.5
+            for j in range(n):
+                scores[j] -= coins[j]
+            scores[i] += wins
+            continue
+        for place in range(met, candidates.size):
+            j = int(candidates[place])
+            scores[j] -= coin(bars[i, j], key, i * n + j)
     best, n_best = -1.0, 0
     for place in range(candidates.size):
-        arm = int(candidates[place])
-        score = 0.0
-        for j in range(arm + 1, n):
-            score += beats[arm, j]
-        for i in range(arm):
-            score += 1.0 - beats[i, arm]
-        scores[place] = score
+        score = scores[int(candidates[place])]
         if score > best:
             best, n_best = score, 0
         n_best += score == best
     skip = int(tie * n_best)
-    place = 0
-    while scores[place] != best or skip > 0:
-        skip -= scores[place] == best
-        place += 1
-    return int(candidates[place])
+    for place in range(candidates.size):
+        arm = int(candidates[place])
+        if scores[arm] == best:
+            if skip == 0:
+                return arm
+            skip -= 1
+    return -1  # not reached: skip < n_best
 
 
 @helper

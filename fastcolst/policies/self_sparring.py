@@ -25,12 +25,12 @@ __all__ = ["SelfSparring", "SelfSparringRule"]
 class SelfSparringState(NamedTuple):
     """What the answers said about each arm.
 
-    counters (6,) int64, in which no exploration is ever due; shapes (3, n) float64: S_i, F_i and
+    counters (6,) int64, in which no exploration is ever due; laws (3, n) float64: S_i, F_i and
     -log B(S_i + 1, F_i + 1), the laws of theta_i.
     """
 
     counters: NDArray[np.int64]
-    shapes: NDArray[np.float64]
+    laws: NDArray[np.float64]
 
     @classmethod
     def new(cls, n_arms: int) -> SelfSparringState:
@@ -66,28 +66,28 @@ class SelfSparringRule(NamedTuple):
         if not all_rows_finite(contexts):
             return NOT_FINITE, NOT_FINITE
         key = key_from(raw[0], raw[1])
-        favourite = highest_share(state.shapes)
+        favourite = highest_share(state.laws)
         for draw in range(2):
-            key, value = beta_variate(state.shapes[0, favourite], state.shapes[1, favourite], key)
-            key = largest_beta(state.shapes, favourite, value, key, work[draw])
+            key, value = beta_variate(state.laws[0, favourite], state.laws[1, favourite], key)
+            key = largest_beta(state.laws, favourite, value, key, work[draw])
         return argmax(work[0]), argmax(work[1])
 
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
         """A win for one, a loss for the other. O(1)."""
         winner, loser = pair if won else (pair[1], pair[0])
-        state.shapes[0, winner] += 1.0
-        state.shapes[1, loser] += 1.0
+        state.laws[0, winner] += 1.0
+        state.laws[1, loser] += 1.0
         for arm in pair:
-            state.shapes[2, arm] = log_norm(state.shapes[0, arm], state.shapes[1, arm])
+            state.laws[2, arm] = log_norm(state.laws[0, arm], state.laws[1, arm])
         return 0
 
 
 @helper
-def highest_share(shapes: Any) -> int:
+def highest_share(laws: Any) -> int:
     """The arm of the highest expectation, (S + 1)/(S + F + 2): a likely winner. O(n)."""
     best, highest = 0, 0.0
-    for i in range(shapes.shape[1]):
-        share = (shapes[0, i] + 1.0) / (shapes[0, i] + shapes[1, i] + 2.0)
+    for i in range(laws.shape[1]):
+        share = (laws[0, i] + 1.0) / (laws[0, i] + laws[1, i] + 2.0)
         if share > highest:
             best, highest = i, share
     return best
