@@ -96,7 +96,7 @@ class DoubleThompsonRule(NamedTuple):
             return NOT_FINITE, NOT_FINITE
         n = contexts.shape[1]
         samples, candidates, laws, scratch = work[0], work[1], work[2:5], work[5:7]
-        key = key_from(raw[0], raw[1])
+        key = np.uint64(key_from(raw[0], raw[1]))
         log_t = np.log(state.counters[ROUND] + 1.0)
 
         n_candidates = optimistic_winners(state.thresholds, log_t, candidates)

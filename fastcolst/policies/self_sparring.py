@@ -65,7 +65,7 @@ class SelfSparringRule(NamedTuple):
         """The largest of n Beta variates, twice. O(n), a Beta variate for few arms."""
         if not all_rows_finite(contexts):
             return NOT_FINITE, NOT_FINITE
-        key = key_from(raw[0], raw[1])
+        key = np.uint64(key_from(raw[0], raw[1]))
         favourite = highest_share(state.laws)
         for draw in range(2):
             key, value = beta_variate(state.laws[0, favourite], state.laws[1, favourite], key)
