@@ -29,8 +29,7 @@ _HALF_ULP = 2.0**-54
 
 _SMALL = 16
 _REMAINDERS = np.array(
-    [0.0]
-    + [math.lgamma(x) - ((x - 0.5) * math.log(x) - x + 0.5 * math.log(2.0 * math.pi)) for x in range(1, _SMALL)]
+    [0.0] + [math.lgamma(x) - ((x - 0.5) * math.log(x) - x + 0.5 * math.log(2.0 * math.pi)) for x in range(1, _SMALL)]
 )
 """Stirling's remainder of log Gamma(x) for x < 16; the entry for 0 is not used."""
 
@@ -41,7 +40,7 @@ def _stirling_remainder(x: float) -> float:
     if x < _SMALL:
         return float(_REMAINDERS[int(x)])
     y = 1.0 / (x * x)
-    return (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x
+    return float((1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x)
 
 
 @helper
@@ -56,7 +55,7 @@ def _log_h(wins: float, losses: float) -> float:
     lead = (a - b) / total
     powers = a * np.log1p(lead) + b * np.log1p(-lead)
     remainders = _stirling_remainder(a) + _stirling_remainder(b) - _stirling_remainder(total)
-    return 0.5 * (np.log(a * b / total) - _LOG_2PI) - powers - remainders
+    return float(0.5 * (np.log(a * b / total) - _LOG_2PI) - powers - remainders)
 
 
 @helper
@@ -76,13 +75,13 @@ def chance_after_win(chance: float, wins: float, losses: float) -> float:
     O(1). Each step rounds once, by 1e-16: after a million answers 1e-13 is left of that, absolutely, and the result is
     kept within [0, 1].
     """
-    return min(1.0, chance + np.exp(_log_h(wins, losses)) / (wins + 1.0))
+    return float(min(1.0, chance + np.exp(_log_h(wins, losses)) / (wins + 1.0)))
 
 
 @helper
 def _log_density(wins: float, losses: float, constant: float, x: float) -> float:
     """log f(x) for 0 < x < 1, with the constant -log B(wins + 1, losses + 1)."""
-    return wins * np.log(x) + losses * np.log1p(-x) + constant
+    return float(wins * np.log(x) + losses * np.log1p(-x) + constant)
 
 
 @helper
@@ -141,7 +140,7 @@ def _is_hopeless(law: Any, floor: Any, u: float) -> bool:
     m, log_m, log_span = floor
     y = -(wins * log_m + losses * log_span + constant)
     beyond_mode = wins * (1.0 - m) <= losses * m
-    return beyond_mode & (y > 0.0) & (u * (1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0)))) >= 1.0)
+    return bool(beyond_mode & (y > 0.0) & (u * (1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0)))) >= 1.0))
 
 
 @helper
@@ -182,8 +181,8 @@ def largest_beta(laws: Any, leader: int, value: float, state: Any, samples: Any)
 
     Parameters
     ----------
-    laws : (3, n) float64
-        Wins, losses and their :func:`log_norm`; 0, 1 and -inf leave a variate out.
+    laws : (3 or more, n) float64
+        In three rows wins, losses and their :func:`log_norm`; 0, 1 and -inf leave a variate out.
     leader : int
         The one that is known. A likely winner saves most of the work.
     value : float

@@ -77,7 +77,7 @@ class DoubleThompsonRule(NamedTuple):
         return 3
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
-        """The samples of theta_i,first, candidates, three rows of Beta parameters, and two of scratch."""
+        """Three rows of Beta parameters, then samples of theta_i,first, candidates, a row of coins, and scores."""
         return 7, n_arms
 
     def draw(self, rng: Any, raw: Any) -> None:
@@ -95,12 +95,13 @@ class DoubleThompsonRule(NamedTuple):
         if not all_rows_finite(contexts):
             return NOT_FINITE, NOT_FINITE
         n = contexts.shape[1]
-        samples, candidates, laws, scratch = work[0], work[1], work[2:5], work[5:7]
+        laws, samples, candidates = work, work[3], work[4]  # laws are the first three rows
         key = np.uint64(key_from(raw[0], raw[1]))
         log_t = np.log(state.counters[ROUND] + 1.0)
 
         n_candidates = optimistic_winners(state.thresholds, log_t, candidates)
-        first = most_wins(state.bars, candidates[:n_candidates], key, raw[2], scratch)
+        count_wins(state.bars, candidates, n_candidates, key, work)
+        first = best_of(candidates, n_candidates, work[6], raw[2])
         rivals(state, first, log_t, laws)
         largest_beta(laws, first, 0.5, key + np.uint64(n * n) * GOLDEN, samples)
         return first, argmax(samples)
@@ -112,8 +113,8 @@ class DoubleThompsonRule(NamedTuple):
         chance = chance_after_win(state.chances[winner, loser], wins, losses)
         state.chances[winner, loser] = chance
         state.chances[loser, winner] = 1.0 - chance
-        for i, j in (pair, (pair[1], pair[0])):
-            state.bars[i, j] = int(np.ceil(state.chances[i, j] * _BITS53))
+        state.bars[winner, loser] = int(np.ceil(chance * _BITS53))
+        state.bars[loser, winner] = int(np.ceil((1.0 - chance) * _BITS53))
         wins += 1.0
         state.wins[winner, loser] = wins
         state.thresholds[winner, loser] = _threshold(self.alpha, wins, losses)
@@ -136,17 +137,15 @@ def optimistic_winners(thresholds: Any, log_t: float, out: Any) -> int:
 
     ``thresholds`` is (n, n) float64, ``out`` (n,) float64: indices.
     """
-    n = out.size
-    for i in range(n):
+    length, best = 0, -1
+    for i in range(out.size):
         count = 0
-        for j in range(n):
+        for j in range(out.size):
             count += thresholds[i, j] < log_t
-        out[i] = count
-    best = out.max()
-    length = 0
-    for i in range(n):
-        if out[i] == best:
-            out[length] = i  # length <= i: nothing that is still to be read
+        if count > best:
+            length, best = 0, count
+        if count == best:
+            out[length] = i
             length += 1
     return length
 
@@ -162,12 +161,12 @@ def coin(bar: Any, key: Any, place: int) -> bool:
 
 
 @helper
-def most_wins(bars: Any, candidates: Any, key: Any, tie: float, work: Any) -> int:
-    """Draw theta_ij > 1/2 for every pair with a candidate; return the candidate for which it holds most often.
+def count_wins(bars: Any, candidates: Any, n_candidates: int, key: Any, work: Any) -> None:
+    """Draw theta_ij > 1/2 for every pair with a candidate, and count for how many j it holds. O(n) for each candidate.
 
-    ``tie``, a uniform in [0, 1), decides among equals; ``work`` is (2, n) scratch. O(n) for each candidate.
+    Overwrites two rows of ``work``: 5, a row of coins, and 6, the counts, right for candidates only.
     """
-    coins, scores = work[0], work[1]
+    coins, scores = work[5], work[6]
     n = scores.size
     for j in range(n):
         coins[j] = 0.0
@@ -175,41 +174,44 @@ def most_wins(bars: Any, candidates: Any, key: Any, tie: float, work: Any) -> in
     met = 0  # candidates up to row i
     for i in range(n - 1):
         coins[i] = 0.0
-        if met < candidates.size and candidates[met] == i:
-            met += 1
-            for j in range(i + 1, n):
-                coins[j] = 1.0 if coin(bars[i, j], key, i * n + j) else 0.0
-            wins = 0
-            for j in range(n):  # of one length for all rows, and whole numbers for a sum: in vectors
-                wins += coins[j] > 0.5
-            for j in range(n):
-                scores[j] -= coins[j]
-            scores[i] += wins
+        if met == n_candidates or candidates[met] != i:  # no candidate
+            for place in range(met, n_candidates):
+                j = int(candidates[place])
+                scores[j] -= coin(bars[i, j], key, i * n + j)
             continue
-        for place in range(met, candidates.size):
-            j = int(candidates[place])
-            scores[j] -= coin(bars[i, j], key, i * n + j)
+        met += 1
+        for j in range(i + 1, n):
+            coins[j] = 1.0 if coin(bars[i, j], key, i * n + j) else 0.0
+        wins = 0
+        for j in range(n):  # of one length for all rows, and whole numbers for a sum: in vectors
+            wins += coins[j] > 0.5
+        for j in range(n):
+            scores[j] -= coins[j]
+        scores[i] += wins
+
+
+@helper
+def best_of(candidates: Any, n_candidates: int, scores: Any, tie: float) -> int:
+    """The candidate of the highest score; ``tie``, a uniform in [0, 1), decides among equals. O(n)."""
     best, n_best = -1.0, 0
-    for place in range(candidates.size):
+    for place in range(n_candidates):
         score = scores[int(candidates[place])]
         if score > best:
             best, n_best = score, 0
         n_best += score == best
-    skip = int(tie * n_best)
-    for place in range(candidates.size):
-        arm = int(candidates[place])
-        if scores[arm] == best:
-            if skip == 0:
-                return arm
-            skip -= 1
-    return -1  # not reached: skip < n_best
+    place, skip = 0, int(tie * n_best)
+    while scores[int(candidates[place])] != best or skip > 0:
+        skip -= scores[int(candidates[place])] == best
+        place += 1
+    return int(candidates[place])
 
 
 @helper
 def rivals(state: Any, first: int, log_t: float, out: Any) -> None:
     """The laws of theta_i,first, as :func:`fastcolst.beta.largest_beta` takes them; arms with l_i,first > 1/2 left out.
 
-    Column ``first`` of B holds the wins of the others over it, row ``first`` their losses. O(n).
+    Column ``first`` of B holds the wins of the others over it, row ``first`` their losses. They go to the first three
+    rows of ``out``. O(n).
     """
     for i in range(out.shape[1]):
         uncertain = log_t >= state.thresholds[first, i]
