@@ -4,7 +4,7 @@ from fastcolst._compile import register
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.datasets import Log, ReplayResult, read_log, replay
 from fastcolst.estimation import MLE, SGD, OnlineNewton
-from fastcolst.policies import CoLSTIM, Duel, UniformPairs
+from fastcolst.policies import CoLSTIM, DoubleThompson, Duel, SelfSparring, UniformPairs
 from fastcolst.problems import Scenario
 from fastcolst.results import FileFormatError, Result, load_result
 from fastcolst.simulation import simulate
@@ -16,6 +16,7 @@ __all__ = [
     "SGD",
     "BradleyTerry",
     "CoLSTIM",
+    "DoubleThompson",
     "Duel",
     "ExponentialNoise",
     "FileFormatError",
@@ -24,6 +25,7 @@ __all__ = [
     "ReplayResult",
     "Result",
     "Scenario",
+    "SelfSparring",
     "Thurstone",
     "UniformPairs",
     "load_result",

@@ -5,7 +5,8 @@ how many others there are, on threads or on the order of work.
 
 Policies and outcomes draw from NumPy generators. The contexts of a simulation take hundreds of normal variates a round,
 and a generator's call for one costs as much as the arithmetic of ten; they are therefore expanded from two uniforms of
-the generator by SplitMix64, inside the kernel.
+the generator by SplitMix64, inside the kernel. So are the draws of a policy that takes more or fewer of them depending
+on what it knows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def label_key(label: str) -> tuple[int, ...]:
 
 # --- SplitMix64 (Steele, Lea, Flood 2014) and the ziggurat (Marsaglia, Tsang 2000) --------------------------
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""By which the states of SplitMix64 follow one another."""
+
 _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11, _S32 = (np.uint64(shift) for shift in (30, 27, 31, 11, 32))
 _LAYER, _ONE = np.uint64(255), np.uint64(1)
@@ -101,24 +104,35 @@ _WIDTH, _INSIDE, _DENSITY = _ziggurat()
 
 @helper
 def key_of(rng: Any) -> Any:
-    """A 64-bit key from two uniforms."""
-    high = np.uint64(np.int64(rng.random() * 4294967296.0))
-    low = np.uint64(np.int64(rng.random() * 4294967296.0))
-    return (high << _S32) | low
+    """A 64-bit key from the next two uniforms of a generator."""
+    high = rng.random()
+    return key_from(high, rng.random())
+
+
+@helper
+def key_from(high: float, low: float) -> Any:
+    """A 64-bit key from two uniforms in [0, 1)."""
+    return (np.uint64(np.int64(high * 4294967296.0)) << _S32) | np.uint64(np.int64(low * 4294967296.0))
 
 
 @helper
 def word(state: Any) -> Any:
-    """The 64 random bits of a SplitMix64 state. States follow one another by adding ``_GOLDEN``."""
+    """The 64 random bits of a SplitMix64 state. States follow one another by adding ``GOLDEN``."""
     z = (state ^ (state >> _S30)) * _MIX1
     z = (z ^ (z >> _S27)) * _MIX2
     return z ^ (z >> _S31)
 
 
 @helper
+def word53(state: Any) -> Any:
+    """A uniform whole number in [0, 2^53) from a state, int64."""
+    return np.int64(word(state) >> _S11)
+
+
+@helper
 def uniform(state: Any) -> float:
-    """A uniform in [0, 1) from a state."""
-    return np.int64(word(state) >> _S11) * 1.1102230246251565e-16
+    """A uniform in [0, 1) from a state, a multiple of 2^-53."""
+    return float(word53(state) * 1.1102230246251565e-16)
 
 
 @helper
@@ -144,15 +158,15 @@ def fill_normal(state: Any, out: Any, rejected: Any) -> Any:
     start = np.uint64(state)
     n_rejected = 0
     for i in range(out.size):
-        layer, mantissa = _layer_and_mantissa(start + np.uint64(i + 1) * _GOLDEN)
+        layer, mantissa = _layer_and_mantissa(start + np.uint64(i + 1) * GOLDEN)
         out[i] = mantissa * _WIDTH[layer]
         if abs(mantissa) >= _INSIDE[layer]:
             rejected[n_rejected] = i
             n_rejected += 1
-    state = start + np.uint64(out.size) * _GOLDEN
+    state = start + np.uint64(out.size) * GOLDEN
     for r in range(n_rejected):
         i = rejected[r]
-        layer, mantissa = _layer_and_mantissa(start + np.uint64(i + 1) * _GOLDEN)
+        layer, mantissa = _layer_and_mantissa(start + np.uint64(i + 1) * GOLDEN)
         state, out[i] = _decide(state, layer, mantissa)
     return state
 
@@ -171,11 +185,11 @@ def _decide(state: Any, layer: Any, mantissa: Any) -> Any:
         value = mantissa * _WIDTH[layer]
         if layer == 0:
             return _tail(state, value)
-        state += _GOLDEN
+        state += GOLDEN
         height = _DENSITY[layer] + (_DENSITY[layer + _ONE] - _DENSITY[layer]) * uniform(state)
         if height < math.exp(-0.5 * value * value):
             return state, value
-        state += _GOLDEN
+        state += GOLDEN
         layer, mantissa = _layer_and_mantissa(state)
     return state, mantissa * _WIDTH[layer]
 
@@ -184,9 +198,9 @@ def _decide(state: Any, layer: Any, mantissa: Any) -> Any:
 def _tail(state: Any, side: float) -> Any:
     """Next state and a variate beyond ``_TAIL``, on the side that the sign tells (Marsaglia 1964)."""
     while True:
-        state += _GOLDEN
+        state += GOLDEN
         beyond = -math.log1p(-uniform(state)) / _TAIL
-        state += _GOLDEN
+        state += GOLDEN
         exponential = -math.log1p(-uniform(state))
         if exponential + exponential > beyond * beyond:
             return state, (_TAIL + beyond if side > 0.0 else -_TAIL - beyond)

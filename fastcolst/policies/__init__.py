@@ -2,9 +2,22 @@
 
 from fastcolst.policies.base import Duel, LinearPolicy, Policy
 from fastcolst.policies.colstim import CoLSTIM
+from fastcolst.policies.double_thompson import DoubleThompson
+from fastcolst.policies.self_sparring import SelfSparring
 from fastcolst.policies.uniform import UniformPairs
 
-__all__ = ["REGISTRY", "CoLSTIM", "Duel", "LinearPolicy", "Policy", "UniformPairs"]
+__all__ = [
+    "REGISTRY",
+    "CoLSTIM",
+    "DoubleThompson",
+    "Duel",
+    "LinearPolicy",
+    "Policy",
+    "SelfSparring",
+    "UniformPairs",
+]
 
-REGISTRY: dict[str, type[Policy]] = {policy.__name__: policy for policy in (CoLSTIM, UniformPairs)}
+REGISTRY: dict[str, type[Policy]] = {
+    policy.__name__: policy for policy in (CoLSTIM, DoubleThompson, SelfSparring, UniformPairs)
+}
 """The policies by name."""

@@ -37,7 +37,7 @@ from fastcolst.likelihood import LEARNED as N_LEARNED
 from fastcolst.likelihood import WARM, distance
 from fastcolst.streams import entropy_of, generator
 
-__all__ = ["Duel", "LinearPolicy", "Policy"]
+__all__ = ["Duel", "IndexPolicy", "LinearPolicy", "Policy"]
 
 SMALLEST_RIDGE = 1e-200
 LARGEST_WIDTH = 1e150
@@ -276,8 +276,9 @@ class Policy:
         """A fresh policy for a simulation: what was left open is filled in."""
         if self._n_features not in (None, n_features):
             raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
-        if self._n_arms not in (None, n_arms):
-            raise ValueError(f"{self!r} has n_arms={self._n_arms}; the problem has {n_arms}")
+        wanted = self._parameters["n_arms"]  # not the number that the first round of a template settled
+        if wanted not in (None, n_arms):
+            raise ValueError(f"{self!r} has n_arms={wanted}; the problem has {n_arms}")
         changes = {"n_features": n_features, "n_arms": n_arms, "rng": rng}
         if "horizon" in self._parameters and self._parameters["horizon"] is None:
             changes["horizon"] = horizon
@@ -593,6 +594,21 @@ class LinearPolicy(Policy):
         if hasattr(self._rule.estimator, "refresh"):
             twin._state.refresh_estimate(twin._rule)
         twin.probability(row, row)
+
+
+class IndexPolicy(Policy):
+    """A policy that knows arms by their index and learns from duels between them; every round has the same arms."""
+
+    def _start_index(self, rule: Any, state_class: Any) -> None:
+        """Begin with a fresh state, ``state_class.new(n_arms)``: now, or in the first round if n_arms is not given."""
+        self._state_class = state_class
+        self._start(rule, state_class.new(self._n_arms or 0))
+
+    def _new_buffers(self, n_arms: int, n_features: int) -> _Buffers:
+        if self._n_arms is None:
+            self._n_arms = n_arms
+            self._start(self._rule, self._state_class.new(n_arms))
+        return super()._new_buffers(n_arms, n_features)
 
 
 def snapshot(state: Any) -> Any:

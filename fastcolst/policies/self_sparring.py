@@ -1,0 +1,141 @@
+"""Self-Sparring: Thompson sampling, twice, against itself.
+
+Sui, Zhuang, Burdick, Yue (2017), Multi-dueling Bandits with Dependent Arms, Algorithm 2 (IndSelfSparring) with m = 2:
+arm i has won S_i and lost F_i of its duels; each of the two arms is the largest of independent draws
+theta_i ~ Beta(S_i + 1, F_i + 1). The winner of the duel gains a win, the loser a loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import helper, register
+from fastcolst.beta import beta_variate, largest_beta, log_norm
+from fastcolst.policies.base import IndexPolicy
+from fastcolst.policies.rounds import N_COUNTERS, NOT_FINITE
+from fastcolst.selection import all_rows_finite, argmax
+from fastcolst.streams import key_from
+
+__all__ = ["SelfSparring", "SelfSparringRule"]
+
+
+@register
+class SelfSparringState(NamedTuple):
+    """What the answers said about each arm.
+
+    counters (6,) int64, in which no exploration is ever due; laws (3, n) float64: S_i, F_i and
+    -log B(S_i + 1, F_i + 1), the laws of theta_i.
+    """
+
+    counters: NDArray[np.int64]
+    laws: NDArray[np.float64]
+
+    @classmethod
+    def new(cls, n_arms: int) -> SelfSparringState:
+        """Of a policy that has seen nothing."""
+        return cls(np.zeros(N_COUNTERS, np.int64), np.zeros((3, n_arms)))
+
+
+@register
+class SelfSparringRule(NamedTuple):
+    """Algorithm 2. Two uniforms make the key of its samples; a registered NamedTuple needs a field."""
+
+    n_uniforms: int = 2
+
+    def n_raw(self, n_arms: int) -> int:
+        """Two uniforms."""
+        return self.n_uniforms
+
+    def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
+        """The samples of the first and of the second arm."""
+        return 2, n_arms
+
+    def draw(self, rng: Any, raw: Any) -> None:
+        """Draw one round's numbers one by one."""
+        raw[0] = rng.random()
+        raw[1] = rng.random()
+
+    def draw_block(self, rng: Any, raw: Any) -> None:
+        """Draw the same numbers in one block."""
+        rng.random(out=raw)
+
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+        """The largest of n Beta variates, twice. O(n), a Beta variate for few arms."""
+        if not all_rows_finite(contexts):
+            return NOT_FINITE, NOT_FINITE
+        key = np.uint64(key_from(raw[0], raw[1]))
+        favourite = highest_share(state.laws)
+        for draw in range(2):
+            key, value = beta_variate(state.laws[0, favourite], state.laws[1, favourite], key)
+            key = largest_beta(state.laws, favourite, value, key, work[draw])
+        return argmax(work[0]), argmax(work[1])
+
+    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+        """A win for one, a loss for the other. O(1)."""
+        winner, loser = pair if won else (pair[1], pair[0])
+        state.laws[0, winner] += 1.0
+        state.laws[1, loser] += 1.0
+        for arm in pair:
+            state.laws[2, arm] = log_norm(state.laws[0, arm], state.laws[1, arm])
+        return 0
+
+
+@helper
+def highest_share(laws: Any) -> int:
+    """The arm of the highest expectation, (S + 1)/(S + F + 2): a likely winner. O(n)."""
+    best, highest = 0, 0.0
+    for i in range(laws.shape[1]):
+        share = (laws[0, i] + 1.0) / (laws[0, i] + laws[1, i] + 2.0)
+        if share > highest:
+            best, highest = i, share
+    return best
+
+
+class SelfSparring(IndexPolicy):
+    """Self-Sparring with independent Beta(1, 1) priors: it knows arms by their index and learns how often each wins.
+
+    Both arms come from Thompson sampling on the arms' records, in two independent draws. When both draws name the same
+    arm, it duels with itself; such a duel teaches nothing.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        Columns of the contexts, checked when given; None: any number.
+    n_arms : int, optional
+        Arms of every round; None: as many as in the first round.
+    rng : int, SeedSequence, Generator or None
+        Source of the samples; see :func:`fastcolst.streams.entropy_of`.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, with its name.
+
+    Notes
+    -----
+    A choice costs O(n_arms), with Beta variates for the few arms that may win; an answer O(1). Memory: O(n_arms).
+    Contexts are checked and not used: ``theta``, ``gram`` and what follows from them raise AttributeError.
+
+    References
+    ----------
+    Sui, Zhuang, Burdick, Yue (2017), Multi-dueling Bandits with Dependent Arms, Algorithm 2 with m = 2.
+    Bengs, Saha, Huellermeier (2022), section 4 (SS).
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> policy = fc.SelfSparring(n_arms=3, rng=1)
+    >>> for _ in range(1000):
+    ...     duel = policy.select(np.eye(3))
+    ...     policy.update(duel, first_won=duel.first < duel.second)  # arm 0 beats 1 and 2, 1 beats 2
+    >>> duel = policy.select(np.eye(3))
+    >>> duel.first, duel.second
+    (0, 0)
+    """
+
+    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Any = None) -> None:
+        super().__init__(locals())
+        self._start_index(SelfSparringRule(), SelfSparringState)

@@ -1,0 +1,472 @@
+"""Double Thompson sampling and Self-Sparring: the law of their draws, the choices that follow, and their regret."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections import Counter
+
+import numba
+import numpy as np
+import pytest
+from conftest import rounds
+from scipy import special, stats
+
+import fastcolst as fc
+from fastcolst import beta, reference
+from fastcolst.policies import double_thompson
+from fastcolst.streams import key_from
+
+POLICIES = [fc.DoubleThompson, fc.SelfSparring]
+THETA = np.linspace(0.0, 2.0, 10)
+LADDER = fc.Scenario(theta=THETA, contexts=np.eye(10))
+"""Ten Bradley-Terry arms, each a step better than the one before."""
+
+
+def play(policy, n_rounds, seed=3):
+    """Let a policy play the ladder."""
+    run = LADDER.start(seed, 0)
+    while n_rounds > 0:
+        m = min(n_rounds, run.chunk_rounds)
+        assert policy._play(run.next_chunk(m), np.zeros((m + 1, 3))) == m
+        n_rounds -= m
+    return policy
+
+
+def arrays(policy):
+    return [array.tobytes() for array in policy._state] + [repr(policy._rng.bit_generator.state)]
+
+
+def twin_of(policy):
+    """The reference in the state of a policy, with as many rounds behind it."""
+    state = policy._state
+    if isinstance(policy, fc.DoubleThompson):
+        twin = reference.DoubleThompson(len(state.wins), policy.get_params()["alpha"])
+        twin.wins = state.wins.copy()
+    else:
+        twin = reference.SelfSparring(state.laws.shape[1])
+        twin.wins, twin.losses = state.laws[:2].copy()
+    twin.round = policy.round
+    return twin
+
+
+def draws_of(policy, raw, work):
+    """The uniforms and samples that a choice of the policy took, as the reference takes them."""
+    if isinstance(policy, fc.SelfSparring):
+        return np.empty(0), work[:2].copy()
+    n = len(policy._state.wins)
+    theta = np.full((2, n, n), np.nan)
+    key = np.uint64(key_from(raw[0], raw[1]))
+    for i in range(n):
+        for j in range(i + 1, n):
+            theta[0, i, j] = double_thompson.coin(policy._state.bars[i, j], key, i * n + j)
+            theta[0, j, i] = 1.0 - theta[0, i, j]
+    theta[1] = work[3][:, np.newaxis]  # the samples for whichever arm is first
+    return raw[2:], theta
+
+
+# --- the law of the draws -----------------------------------------------------------------------------------
+
+N_DRAWS = rounds(20_000, 1500)
+
+
+@numba.njit
+def many_variates(wins, losses, state, out):
+    for r in range(out.size):
+        state, out[r] = beta.beta_variate(wins, losses, state)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses"), [(0, 0), (0, 7), (3, 0), (1, 1), (1, 9), (30, 12), (900, 1100), (10**6, 3), (10**6, 10**6)]
+)
+def test_beta_variates_have_their_law(wins, losses):
+    """False alarm: 1e-4 for each."""
+    out = np.empty(N_DRAWS)
+    many_variates(float(wins), float(losses), np.uint64(wins + 17 * losses), out)
+    assert stats.kstest(out, stats.beta(wins + 1, losses + 1).cdf).pvalue > 1e-4
+
+
+LAWS = {
+    "no answers": ([0] * 8, [0] * 8, 2),
+    "few answers": ([0, 1, 2, 0, 3, 1, 0, 5], [0, 0, 1, 2, 3, 4, 1, 2], 1),
+    "one favourite": ([90, 40, 50, 60, 70, 3, 1, 0], [10, 60, 50, 40, 30, 4, 2, 0], 0),
+    "the weakest known": ([90, 40, 50, 60, 70, 3, 1, 0], [10, 60, 50, 40, 30, 4, 2, 9], 7),
+    "close rivals": ([1000, 1010, 990, 1005, 995, 1, 40, 2000], [1000] * 5 + [0, 55, 2050], 3),
+}
+
+
+@numba.njit
+def many_largest(laws, leader, state, out, place):
+    samples = np.empty(laws.shape[1])
+    for r in range(out.size):
+        state, value = beta.beta_variate(laws[0, leader], laws[1, leader], state)
+        state = beta.largest_beta(laws, leader, value, state, samples)
+        place[r] = np.argmax(samples)
+        out[r] = samples[place[r]]
+
+
+def laws_of(wins, losses):
+    wins, losses = np.array(wins, float), np.array(losses, float)
+    return np.array([wins, losses, -special.betaln(wins + 1, losses + 1)])
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_thinning_leaves_the_law_of_the_largest_and_of_its_place(name):
+    """The value against the product of the distribution functions, the place against full draws.
+
+    False alarm: 1e-4 for each of two tests.
+    """
+    wins, losses, leader = LAWS[name]
+    laws, out, place = laws_of(wins, losses), np.empty(N_DRAWS), np.empty(N_DRAWS, np.int64)
+    many_largest(laws, leader, np.uint64(5), out, place)
+    assert stats.kstest(out, lambda x: np.prod(special.betainc(laws[0] + 1, laws[1] + 1, x[:, None]), 1)).pvalue > 1e-4
+    full = np.random.default_rng(1).beta(laws[0] + 1, laws[1] + 1, (N_DRAWS, len(wins))).argmax(1)
+    table = np.array([np.bincount(p, minlength=len(wins)) for p in (place, full)])
+    table = table[:, table.sum(0) >= 10]
+    assert stats.chi2_contingency(table).pvalue > 1e-4
+
+
+@numba.njit
+def largest_over_a_fixed_rival(laws, state, n_left_out, place):
+    samples = np.empty(laws.shape[1])
+    for r in range(place.size):
+        state = beta.largest_beta(laws, 0, 0.5, state, samples)
+        place[r] = np.argmax(samples)
+        n_left_out[0] += samples[1] != 0.0
+
+
+def test_a_fixed_rival_and_one_left_out():
+    """As in the second stage of D-TS. False alarm: 1e-4."""
+    laws = laws_of([0, 0, 3, 10, 1], [0, 1, 5, 14, 2])
+    laws[2, 1] = -np.inf
+    n_left_out, place = np.zeros(1), np.empty(N_DRAWS, np.int64)
+    largest_over_a_fixed_rival(laws, np.uint64(9), n_left_out, place)
+    assert n_left_out[0] == 0
+    theta = np.random.default_rng(2).beta(laws[0] + 1, laws[1] + 1, (N_DRAWS, 5))
+    theta[:, 0], theta[:, 1] = 0.5, -1.0
+    table = np.array([np.bincount(p, minlength=5) for p in (place, theta.argmax(1))])
+    assert stats.chi2_contingency(table[:, table.sum(0) > 0]).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("wins", [0.0, 1.0, 14.0, 15.0, 16.0, 17.0, 300.0, 1e6])
+@pytest.mark.parametrize("losses", [0.0, 2.0, 15.0, 280.0, 1e6])
+def test_the_constant_of_the_density(wins, losses):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(30):
+        exact = float(-mpmath.log(mpmath.beta(wins + 1, losses + 1)))
+    assert beta.log_norm(wins, losses) == pytest.approx(exact, rel=1e-15, abs=4e-15 + 4e-16 * (wins + losses))
+
+
+@numba.njit
+def answers(probabilities, uniforms, counts):
+    chance, worst = 0.5, 0.0
+    for r in range(uniforms.size):
+        if uniforms[r] < probabilities[r]:
+            chance = beta.chance_after_win(chance, counts[0], counts[1])
+            counts[0] += 1.0
+        else:
+            chance = 1.0 - beta.chance_after_win(1.0 - chance, counts[1], counts[0])
+            counts[1] += 1.0
+        worst = max(worst, -chance, chance - 1.0)
+    return chance, worst
+
+
+@pytest.mark.parametrize("name", ["even", "tilted", "ahead and back again", "far apart"])
+def test_the_chance_follows_a_million_answers(name):
+    m = rounds(1_000_000, 2000)
+    uniforms, half = np.random.default_rng(4).random(m), np.arange(m) < m // 2
+    probabilities = {
+        "even": np.full(m, 0.5),
+        "tilted": np.full(m, 0.5005),
+        "ahead and back again": np.where(half, 1.0, 0.0),
+        "far apart": np.full(m, 0.9),
+    }[name]
+    counts = np.zeros(2)
+    chance, worst = answers(probabilities, uniforms, counts)
+    assert worst <= 0.0
+    assert chance == pytest.approx(special.betainc(counts[1] + 1, counts[0] + 1, 0.5), abs=1e-11)
+
+
+def test_coins_and_thresholds_follow_from_the_counts():
+    policy = play(fc.DoubleThompson(n_arms=10, rng=1), rounds(20_000, 300))
+    state, twin = policy._state, twin_of(policy)
+    off = ~np.eye(10, dtype=bool)
+    expected = special.betainc(state.wins.T + 1, state.wins + 1, 0.5)
+    np.testing.assert_allclose(state.chances[off], expected[off], rtol=0, atol=1e-12)
+    assert np.all(np.abs(state.bars[off] - state.chances[off] * 2.0**53) < 1)
+    np.testing.assert_allclose(state.constants[off], -special.betaln(state.wins + 1, state.wins.T + 1)[off], rtol=1e-11)
+    for twin.round in (2, 100, 10**4, 10**6, 10**9):
+        upper, lower = twin.bounds()
+        np.testing.assert_array_equal((upper > 0.5)[off], (state.thresholds < math.log(twin.round))[off])
+        np.testing.assert_array_equal((lower <= 0.5)[off], (math.log(twin.round) >= state.thresholds.T)[off])
+
+
+# --- the choices --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("n", [1, 2, 10])
+def test_the_same_choice_as_the_reference_for_the_same_draws(kind, n):
+    policy, contexts = kind(n_arms=n, rng=7), np.zeros((n, 2))
+    rng, twin = np.random.default_rng(0), twin_of(policy)
+    for t in range(rounds(3000, 150)):
+        before = copy.copy(policy)
+        duel = policy.select(contexts)
+        draws = draws_of(before, policy._buffers.raw, policy._buffers.work)
+        assert (duel.first, duel.second) == twin.select(contexts, *draws), f"round {t + 1}"
+        if not duel.is_self:
+            won = bool(rng.random() < special.expit((duel.second - duel.first) / 2.0))
+            policy.update(duel, won)
+            twin.update(duel.contrast, won)
+    expected = twin_of(policy)
+    np.testing.assert_array_equal(twin.wins, expected.wins)
+    if kind is fc.SelfSparring:
+        np.testing.assert_array_equal(twin.losses, expected.losses)
+    assert twin.wins.sum() > 0 or n == 1
+
+
+def pairs_in(policy, m, choose=None):
+    """How often each pair is chosen in m rounds without an answer, by the kernel or by the reference's full draws."""
+    contexts = np.zeros((twin_of(policy).n_arms, 1))
+    if choose is None:
+        policy = copy.copy(policy)
+        return Counter((d.first, d.second) for d in (policy.select(contexts) for _ in range(m)))
+    twin, rng = twin_of(policy), np.random.default_rng(11)
+    counts = Counter()
+    for _ in range(m):
+        counts[twin.select(contexts, *twin.draw(rng, len(contexts)))] += 1
+    return counts
+
+
+def same_law(ours, theirs):
+    """p-value of the hypothesis that two counters come from one law; pairs seen less than ten times are one class."""
+    seen = ours + theirs
+    often = [pair for pair in seen if seen[pair] >= 10]
+    table = [[counts[pair] for pair in often] for counts in (ours, theirs)]
+    rest = [sum(counts.values()) - sum(row) for counts, row in zip((ours, theirs), table, strict=True)]
+    table = [[*row, left] for row, left in zip(table, rest, strict=True)]
+    return stats.chi2_contingency(np.array(table)[:, np.sum(table, 0) > 0]).pvalue
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("n_rounds", [0, 60, 600])
+def test_pairs_have_the_law_of_full_draws(kind, n_rounds):
+    """False alarm: 1e-4 for each. The round number moves on alike in both."""
+    policy = play(kind(n_arms=10, rng=2), n_rounds)
+    m = rounds(6000, 500)
+    assert same_law(pairs_in(policy, m), pairs_in(policy, m, "reference")) > 1e-4
+
+
+def with_wins(table, at_round):
+    """D-TS that has seen so many wins of row over column."""
+    policy = fc.DoubleThompson(n_arms=len(table), rng=5)
+    for i, row in enumerate(table):
+        for j, wins in enumerate(row):
+            for _ in range(wins):
+                policy._rule.update(policy._state, (i, j), np.zeros(1), True)
+    policy._state.counters[0] = at_round
+    return policy
+
+
+# Arm 0 beats all, and is most in doubt against arm 1; arm 3 is its weakest rival.
+FOUR = [[0, 11, 16, 19], [9, 0, 12, 14], [4, 8, 0, 12], [1, 6, 8, 0]]
+
+
+def choices(rule, m):
+    """Both arms of m choices of a rule, run as Python, for what FOUR says."""
+    policy, work = with_wins(FOUR, 400), np.empty(rule.work_shape(4, 1))
+    with np.errstate(over="ignore"):
+        raws = np.random.default_rng(3).random((m, 3))
+        return [rule.select(policy._state, np.zeros((1, 4)), raw, work) for raw in raws]
+
+
+def check_the_second_arm_is_the_most_dangerous_rival(rule):
+    """D-TS's rival comes from the column of the first arm, theta_i,first: those who may beat it."""
+    counts = Counter(second for first, second in choices(rule, 400) if first == 0)
+    assert counts[1] > 5 * counts[2] and counts[3] <= 1
+    assert counts[0] > counts[1]  # mostly no rival's sample exceeds 1/2
+
+
+def check_the_first_arm_wins_most_duels(rule):
+    """D-TS's first arm comes from theta_ij > 1/2 summed over the columns j: how many it beats."""
+    firsts = [first for first, _ in choices(rule, 100)]
+    assert firsts.count(0) > 50 and firsts.count(3) < 10
+
+
+RULE = double_thompson.DoubleThompsonRule(0.51)
+
+
+def test_the_second_arm_is_the_most_dangerous_rival():
+    check_the_second_arm_is_the_most_dangerous_rival(RULE)
+
+
+def test_the_first_arm_wins_most_duels():
+    check_the_first_arm_wins_most_duels(RULE)
+
+
+def read_rows(state, first, log_t, out):
+    """Rivals with the row read where the column is meant: theta_first,i."""
+    double_thompson_rivals(state._replace(wins=state.wins.T), first, log_t, out)
+
+
+def read_all_transposed(bars, *more):
+    count_wins(np.ascontiguousarray(bars.T), *more)
+
+
+def weakest(samples):
+    return int(np.argmin(np.where(samples > 0.0, samples, 2.0)))
+
+
+double_thompson_rivals = double_thompson.rivals
+count_wins = double_thompson.count_wins
+FAULTS = {
+    "row for column": ("rivals", read_rows, check_the_second_arm_is_the_most_dangerous_rival),
+    "the weakest rival": ("argmax", weakest, check_the_second_arm_is_the_most_dangerous_rival),
+    "row for column, first stage": ("count_wins", read_all_transposed, check_the_first_arm_wins_most_duels),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_known_fault_would_be_noticed(name, monkeypatch):
+    """Faults of public code, planted into the rule as Python runs it."""
+    step, fault, check = FAULTS[name]
+    monkeypatch.setattr(double_thompson, step, fault)
+    with pytest.raises(AssertionError):
+        check(RULE)
+
+
+def test_certain_losers_are_no_rivals_and_no_candidates():
+    policy = with_wins([[0, 300, 300], [0, 0, 1], [0, 1, 0]], 400)
+    assert {(d.first, d.second) for d in (policy.select(np.eye(3)) for _ in range(50))} == {(0, 0)}
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_ties_are_broken_at_random(kind):
+    """Nothing is known: every arm is first alike. False alarm: 1e-4."""
+    policy, m = kind(n_arms=5, rng=3), rounds(3000, 500)
+    counts = Counter(policy.select(np.eye(5)).first for _ in range(m))
+    assert stats.chisquare([counts[i] for i in range(5)]).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_permuting_arms_permutes_the_law_of_the_choice(kind):
+    """False alarm: 1e-4."""
+    policy, m = play(kind(n_arms=10, rng=2), 200), rounds(4000, 400)
+    order = np.random.default_rng(0).permutation(10)
+    other = copy.copy(policy)
+    for array in other._state[1:]:
+        if kind is fc.DoubleThompson:
+            array[:] = array[np.ix_(order, order)]
+        else:
+            array[:] = array[:, order]
+    other._rng = np.random.default_rng(99)
+    permuted = Counter({(int(order[i]), int(order[j])): c for (i, j), c in pairs_in(other, m).items()})
+    assert same_law(pairs_in(policy, m), permuted) > 1e-4
+
+
+# --- as objects ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_object_and_fused_loop_end_with_the_same_bytes(kind):
+    fused, stepped = kind(n_arms=10, rng=4), kind(n_arms=10, rng=4)
+    run, n_rounds = LADDER.start(1, 0), rounds(2000, 150)
+    while n_rounds > 0:
+        m = min(n_rounds, run.chunk_rounds, 130)
+        chunk = type(c := run.next_chunk(m))(*(array.copy() for array in c))
+        fused._play(chunk, np.zeros((m + 1, 3)))
+        for r in range(m):
+            duel = stepped.select(np.ascontiguousarray(chunk.contexts[r].T))
+            margin = chunk.utilities[r, duel.first] - chunk.utilities[r, duel.second]
+            stepped.update(duel, bool(margin + chunk.latent[r] > 0.0))
+        n_rounds -= m
+    assert arrays(fused) == arrays(stepped)
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_a_copy_goes_on_by_itself(kind, duplicate):
+    policy = play(kind(n_arms=10, rng=6), 100)
+    duel = policy.select(np.eye(10))
+    twin = duplicate(policy)
+    before = arrays(policy)
+    for _ in range(5):
+        asked = twin.select(np.eye(10))
+        twin.update(asked, True)
+    assert arrays(policy) == before and arrays(twin) != before
+    for _ in range(5):
+        policy.update(policy.select(np.eye(10)), True)
+    assert arrays(policy) == arrays(twin)
+    if not duel.is_self:
+        policy.update(duel, True)
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_the_first_round_settles_the_number_of_arms(kind):
+    policy, given = kind(rng=1), kind(n_arms=4, rng=1)
+    for _ in range(20):
+        a, b = policy.select(np.eye(4)), given.select(np.eye(4))
+        assert (a.first, a.second) == (b.first, b.second)
+        policy.update(a, True)
+        given.update(b, True)
+    before = arrays(policy)
+    for wrong in (np.eye(5), np.eye(3)):
+        with pytest.raises(ValueError, match=r"contexts has \d arms.*n_arms=4"):
+            policy.select(wrong)
+    with pytest.raises(ValueError, match=r"contexts\[0, 0\] is nan"):
+        policy.select(np.full((4, 4), np.nan))
+    assert arrays(policy) == before == arrays(given)
+    policy.select(np.ones((4, 2)))  # features do not matter
+    result = fc.simulate({"template": policy}, LADDER, 10, rng=1)  # its copies begin anew
+    assert result.average_regret["template"].shape == (1, 10) and policy.round == 21
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_an_index_only_policy_learns_from_equal_arms_and_has_no_estimate(kind):
+    policy = kind(rng=0)
+    while (duel := policy.select(np.ones((3, 2)))).is_self:
+        pass
+    policy.update(duel, True)
+    assert twin_of(policy).wins.sum() == 1
+    with pytest.raises(AttributeError, match="sees arms by index only"):
+        policy.theta  # noqa: B018
+    before = [a.tobytes() for a in policy._state[1:]]
+    alone = kind(n_arms=1, rng=0)
+    assert alone.select([[1.0]]).is_self
+    alone.update(alone.select([[1.0]]), True)
+    assert not twin_of(alone).wins.any() and before == [a.tobytes() for a in policy._state[1:]]
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf, "0.5"])
+def test_a_wrong_alpha_is_named(alpha):
+    with pytest.raises(ValueError, match="alpha is"):
+        fc.DoubleThompson(alpha=alpha)
+
+
+# --- regret -------------------------------------------------------------------------------------------------
+
+
+def regret_of_reference(kind, horizon, n_runs):
+    rng = np.random.default_rng(8)
+    contexts = np.eye(10)
+    return [
+        reference.simulate(kind(10), lambda t: contexts, THETA, reference.BradleyTerry(), horizon, rng)[0][-1]
+        for _ in range(n_runs)
+    ]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", ["DoubleThompson", "SelfSparring"])
+def test_regret_agrees_with_the_reference(name):
+    """On the ladder. z below 4 of the difference in means, with the kernel's deviation: false alarm below 1e-3."""
+    horizon, n_runs = 20_000, 2 if name == "DoubleThompson" else 4
+    policies = {name: getattr(fc, name)(), "Random": fc.UniformPairs()}
+    result = fc.simulate(policies, LADDER, horizon, runs=200, rng=2, checkpoints=[15_000, horizon])
+    ours = result.average_regret[name][:, -1]
+    theirs = regret_of_reference(getattr(reference, name), horizon, n_runs)
+    z = (np.mean(theirs) - ours.mean()) / (ours.std(ddof=1) * math.sqrt(1 / n_runs + 1 / len(ours)))
+    assert abs(z) < 4, (ours.mean(), np.mean(theirs))
+    if name == "DoubleThompson":
+        added = {label: np.diff(regret, axis=1).mean() for label, regret in result.average_regret.items()}
+        assert added[name] < 0.03 * added["Random"]
