@@ -4,7 +4,7 @@ from fastcolst._compile import register
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.datasets import Log, ReplayResult, read_log, replay
 from fastcolst.estimation import SGD
-from fastcolst.policies import CoLSTIM, Duel, UniformPairs
+from fastcolst.policies import CoLSTIM, Duel, MaxInP, MaxPairUCB, UniformPairs
 from fastcolst.problems import Scenario
 from fastcolst.results import FileFormatError, Result, load_result
 from fastcolst.simulation import simulate
@@ -19,6 +19,8 @@ __all__ = [
     "ExponentialNoise",
     "FileFormatError",
     "Log",
+    "MaxInP",
+    "MaxPairUCB",
     "ReplayResult",
     "Result",
     "Scenario",

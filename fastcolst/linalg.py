@@ -15,7 +15,7 @@ import numpy as np
 
 from fastcolst._compile import helper
 
-__all__ = ["factorise", "rank_one_inverse", "squared_widths", "utilities", "whiten", "whiten_contrast"]
+__all__ = ["factorise", "gram_norm", "rank_one_inverse", "squared_widths", "utilities", "whiten", "whiten_contrast"]
 
 PIVOT_TOLERANCE = 1e-12
 
@@ -120,6 +120,24 @@ def whiten_contrast(factor: Any, contrast: Any, out: Any) -> float:
         out[k] = total
         square += total * total
     return square
+
+
+@helper
+def gram_norm(gram: Any, vector: Any) -> float:
+    """Norm of a vector in a Gram matrix, |v|_M = sqrt(v' M v), not negative whatever rounding does. O(d^2).
+
+    Parameters
+    ----------
+    gram : (d, d) float64
+    vector : (d,) float64
+    """
+    total = 0.0
+    for i in range(vector.size):
+        row = 0.0
+        for j in range(vector.size):
+            row += gram[i, j] * vector[j]
+        total += vector[i] * row
+    return float(np.sqrt(max(total, 0.0)))
 
 
 @helper
