@@ -37,12 +37,14 @@ CANDIDATE = 1.0
 OPEN = 0.0
 DOMINATED = -1.0
 
-TIE = 1e-12
+TIE = 5e-13
 """Pairs whose values differ by less, relative to their terms, are equal: the lowest indices win."""
 FEW = 128
 """Up to so many arms, ordering them costs more than it saves."""
 TILE = 512
 """So many arms are compared with all others before the next ones: with 10 features they fill the L1 cache."""
+SWEEPS = 4
+"""So many steps from an arm to its best partner come first, to have a good pair early."""
 PATIENCE = 8
 """A pass is worth its time when it removes one of so many arms."""
 
@@ -285,23 +287,19 @@ def best_pair(pool: Any, objective: Any) -> tuple[int, int]:
     low dimension few pairs are left, in high dimension most of them: O(n^2 d) at worst.
     """
     best = _lone_arm(pool, objective)
-    arm = 0
-    while best[1] == best[2] and arm < min(pool.size, PATIENCE):
-        best = _try_partners(pool, objective, arm, (0, pool.size), best)
-        arm += 1
-    for _ in range(2):
-        best = _try_partners(pool, objective, best[2], (0, pool.size), best)
-        best = (best[0], best[2], best[1])
-    for tile in range(0, pool.size, TILE):
-        end = min(tile + TILE, pool.size)
-        for arm in range(end):
-            rest = best[0] - _slack(best[0], objective) - pool.bound[arm]
-            while end > tile and pool.bound[end - 1] < rest:
+    for tile in range(-TILE, pool.size, TILE):
+        sweeping = tile < 0
+        end = pool.size if sweeping else min(tile + TILE, pool.size)
+        for arm in range(min(SWEEPS, end) if sweeping else end):
+            one, start = arm, max(arm + 1, tile)
+            if sweeping:
+                one, start = (best[2] if arm > 0 else arm), 0
+            rest = best[0] - _slack(best[0], objective) - pool.bound[one]
+            while end > start and pool.bound[end - 1] < rest:
                 end -= 1
-            start = max(arm + 1, tile)
             if start >= end:
                 break
-            best = _try_partners(pool, objective, arm, (start, end), best)
+            best = _try_partners(pool, objective, one, (start, end), best)
     first, second = int(pool.label[best[1]]), int(pool.label[best[2]])
     return min(first, second), max(first, second)
 
@@ -328,32 +326,19 @@ def _try_partners(
     pool: Any, objective: Any, arm: int, columns: tuple[int, int], best: tuple[float, int, int]
 ) -> tuple[float, int, int]:
     """The better of the best pair so far and the best one of an arm with those in a range of columns."""
-    start, stop = columns
     if pool.standing[arm] == DOMINATED or not _may_improve(pool, objective, arm, columns, best[0]):
         return best
-    if not is_candidate(pool, arm, objective.eta):
-        return best
     value, first, second = best
-    top, partner = _best_partner(pool, objective, arm, columns)
-    while partner >= 0 and top >= value - _slack(value, objective):
-        if is_candidate(pool, partner, objective.eta):
-            break
+    slack = _slack(value, objective)
+    while True:
         top, partner = _best_partner(pool, objective, arm, columns)
-    else:
-        return best
-    if top > value + _slack(value, objective):
+        if partner < 0 or top < value - slack or pool.standing[arm] == DOMINATED:
+            return best
+        if _are_candidates(pool, (arm, partner), objective.eta):
+            break
+    if top > value + slack or _comes_before(pool.label, (arm, partner), (first, second)):
         first, second = arm, partner
-    value = max(value, top)
-    for j in range(start, stop):  # equals with lower indices
-        if (
-            j != arm
-            and pool.standing[j] != DOMINATED
-            and _value(pool, objective, arm, j) >= value - _slack(value, objective)
-            and _comes_before(pool.label, (arm, j), (first, second))
-            and is_candidate(pool, j, objective.eta)
-        ):
-            first, second = arm, j
-    return value, first, second
+    return max(value, top), first, second
 
 
 @helper
@@ -376,21 +361,29 @@ def _may_improve(pool: Any, objective: Any, arm: int, columns: tuple[int, int], 
 
 @helper
 def _best_partner(pool: Any, objective: Any, arm: int, columns: tuple[int, int]) -> tuple[float, int]:
-    """The column in a range, not known to be dominated, with which an arm's pair has the largest value; -1: none."""
+    """The column in a range, not known to be dominated, with which an arm's pair has the largest value; -1: none.
+
+    Of equals the lowest label, which with any arm is that of the lower pair.
+    """
     top, partner = -np.inf, -1
+    own, slack = objective.weight * pool.utility[arm], 0.0
     for j in range(columns[0], columns[1]):
         if j != arm and pool.standing[j] != DOMINATED:
-            value = _value(pool, objective, arm, j)
-            if partner < 0 or value > top:
-                top, partner = value, j
+            value = own + objective.weight * pool.utility[j] + objective.scale * np.sqrt(pool.squares[j])
+            if partner < 0 or value > top + slack or (value >= top - slack and pool.label[j] < pool.label[partner]):
+                partner = j
+            if value > top:
+                top, slack = value, _slack(value, objective)
     return top, partner
 
 
 @helper
-def _value(pool: Any, objective: Any, arm: int, other: int) -> float:
-    """The value of a pair whose squared distance is in place."""
-    utilities = objective.weight * pool.utility[arm] + objective.weight * pool.utility[other]
-    return float(utilities + objective.scale * np.sqrt(pool.squares[other]))
+def _are_candidates(pool: Any, pair: tuple[int, int], eta: float) -> bool:
+    """Whether no arm dominates one of a pair."""
+    for k in range(2):  # one call, for the compiler's sake
+        if not is_candidate(pool, pair[k], eta):
+            return False
+    return True
 
 
 @helper

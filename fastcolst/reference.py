@@ -518,13 +518,13 @@ def pair_distances(contexts: Floats, gram_inv: Floats) -> Floats:
 
 
 def first_of_the_largest(pairs: list[tuple[int, int]], values: Floats, size: float) -> tuple[int, int]:
-    """Return the first pair whose value equals the largest one up to rounding, which is 1e-12 of the terms' size.
+    """Return the first pair whose value equals the largest one up to rounding, which is 5e-13 of the terms' size.
 
     >>> first_of_the_largest([(0, 1), (0, 2), (1, 2)], np.array([0.1, 0.3, 0.1 + 0.2]), 0.0)
     (0, 2)
     """
     largest = float(np.max(values))
-    return pairs[int(np.argmax(values >= largest - 1e-12 * (abs(largest) + size)))]
+    return pairs[int(np.argmax(values >= largest - 5e-13 * (abs(largest) + size)))]
 
 
 def invertible(gram: Floats) -> bool:
