@@ -134,7 +134,8 @@ def test_choosing_a_pair(benchmark, report, n_arms, informative, optimistic):
     seconds = {name: choice_seconds(policy, n_arms) for name, policy in pair_policies(n_arms).items()}
     benchmark.pedantic(choice_seconds, args=(pair_policies(n_arms)["MaxInP"], n_arms), rounds=1, iterations=1)
     for name in list(seconds)[1:]:
-        limit = optimistic if name == "MaxPairUCB" else informative
+        # the wide limit is for what learning by the defaults never comes to: nearly all arms remain candidates
+        limit = {"MaxInP": informative, "MaxPairUCB": optimistic}.get(name, 12)
         report(f"choice of {name} over CoLSTIM's, n={n_arms}, d=10", seconds[name] / seconds["CoLSTIM"], limit, "times")
 
 

@@ -90,10 +90,11 @@ def squared_widths(whitened: Any, out: Any) -> None:
     Parameters
     ----------
     whitened : (d, n) float64
+        Columns beyond the size of ``out`` are left out.
     out : (n,) float64
         Overwritten.
     """
-    d, n = whitened.shape
+    d, n = whitened.shape[0], out.size
     for j in range(n):
         out[j] = whitened[0, j] * whitened[0, j]
     for k in range(1, d):

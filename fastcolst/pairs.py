@@ -39,8 +39,10 @@ DOMINATED = -1.0
 
 TIE = 5e-13
 """Pairs whose values differ by less, relative to their terms, are equal: the lowest indices win."""
-FEW = 128
+FEW = 8
 """Up to so many arms, ordering them costs more than it saves."""
+BLOCK = 16
+"""Loops over arms run over whole blocks: four registers of four numbers, with nothing left for a scalar loop."""
 TILE = 512
 """So many arms are compared with all others before the next ones: with 10 features they fill the L1 cache."""
 SWEEPS = 4
@@ -53,7 +55,7 @@ class Pool(NamedTuple):
     """The arms in the running, one for each column; ``size`` of the columns count.
 
     matrix (d + 4, n), whose rows are points (d, n), the whitened arms, then utility, label, standing and bound (n,);
-    rows (2, n), which are squares and scratch (n,), overwritten at will.
+    rows (2, n), which are squares and scratch (n,), overwritten at will. Here n is padded to whole blocks.
     """
 
     matrix: NDArray[np.float64]
@@ -84,8 +86,8 @@ class Objective(NamedTuple):
 
 @helper
 def pair_work_shape(n_arms: int, n_features: int) -> tuple[int, int]:
-    """Rows and columns of the scratch: two matrices of arms and two rows."""
-    return 2 * (n_features + N_EXTRA) + N_SCRATCH, n_arms
+    """Rows and columns of the scratch: two matrices of arms and two rows, their columns padded to whole blocks."""
+    return 2 * (n_features + N_EXTRA) + N_SCRATCH, -(-n_arms // BLOCK) * BLOCK
 
 
 @helper
@@ -110,13 +112,14 @@ def pool_of(matrix: Any, rows: Any, size: int) -> Any:
 
 
 @helper
-def informative_pair(work: Any, theta_norm: float, eta: float) -> tuple[int, int]:
+def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float) -> tuple[int, int]:
     """MaxInP's pair: of the arms that no other dominates, the two at the largest distance.
 
     Parameters
     ----------
-    work : (2 (d + 4) + 2, n) float64
+    work : float64, of :func:`pair_work_shape`
         The first d rows hold the whitened arms, the next one their utilities. Everything is overwritten.
+    n_arms : int
     theta_norm : float
         |theta|_M. Utilities differ by at most |theta|_M |a_i - a_j|, so that below ``eta`` nothing is dominated.
     eta : float
@@ -136,7 +139,7 @@ def informative_pair(work: Any, theta_norm: float, eta: float) -> tuple[int, int
     ----------
     Saha (2021), Optimal algorithms for stochastic contextual preference bandits, MaxInP.
     """
-    pool, other = _everyone(work)
+    pool, other = _everyone(work, n_arms)
     if theta_norm < eta:
         pool.standing[:] = CANDIDATE
     else:
@@ -146,13 +149,14 @@ def informative_pair(work: Any, theta_norm: float, eta: float) -> tuple[int, int
 
 
 @helper
-def optimistic_pair(work: Any, scale: float) -> tuple[int, int]:
+def optimistic_pair(work: Any, n_arms: int, scale: float) -> tuple[int, int]:
     """MaxPairUCB's pair, argmax u_i + u_j + c |a_i - a_j| over i <= j.
 
     Parameters
     ----------
-    work : (2 (d + 4) + 2, n) float64
+    work : float64, of :func:`pair_work_shape`
         The first d rows hold the whitened arms, the next one their utilities. Everything is overwritten.
+    n_arms : int
     scale : float
         c, in standard errors.
 
@@ -165,7 +169,7 @@ def optimistic_pair(work: Any, scale: float) -> tuple[int, int]:
     -----
     The search of :func:`best_pair`. Allocates nothing.
     """
-    pool, other = _everyone(work)
+    pool, other = _everyone(work, n_arms)
     pool.standing[:] = CANDIDATE
     largest = 0.0
     for j in range(pool.size):
@@ -176,10 +180,10 @@ def optimistic_pair(work: Any, scale: float) -> tuple[int, int]:
 
 
 @helper
-def _everyone(work: Any) -> tuple[Any, Any]:
+def _everyone(work: Any, n_arms: int) -> tuple[Any, Any]:
     """The pool of all arms, numbered, and a second matrix for it."""
     n_rows = (work.shape[0] - N_SCRATCH) // 2
-    pool = pool_of(work[:n_rows], work[2 * n_rows :], work.shape[1])
+    pool = pool_of(work[:n_rows], work[2 * n_rows :], n_arms)
     for j in range(pool.size):
         pool.label[j] = j
     return pool, work[n_rows : 2 * n_rows]
@@ -286,6 +290,7 @@ def best_pair(pool: Any, objective: Any) -> tuple[int, int]:
     arms are taken in order, and a pair is looked at only while the sum of its bounds exceeds the best value known. In
     low dimension few pairs are left, in high dimension most of them: O(n^2 d) at worst.
     """
+    pool.utility[pool.size :] = np.nan  # these columns fill blocks: no pair with them is better than another one
     best = _lone_arm(pool, objective)
     for tile in range(-TILE, pool.size, TILE):
         sweeping = tile < 0
@@ -299,7 +304,10 @@ def best_pair(pool: Any, objective: Any) -> tuple[int, int]:
                 end -= 1
             if start >= end:
                 break
-            best = _try_partners(pool, objective, one, (start, end), best)
+            squared_distances(pool.points, one, start, end, pool.squares)
+            floor = best[0] - _slack(best[0], objective) - objective.weight * pool.utility[one]
+            if _may_reach(pool.squares, pool.utility, floor, (objective.weight, objective.scale), (start, end)):
+                best = _try_partners(pool, objective, one, (start, end), best)
     first, second = int(pool.label[best[1]]), int(pool.label[best[2]])
     return min(first, second), max(first, second)
 
@@ -325,9 +333,10 @@ def _lone_arm(pool: Any, objective: Any) -> tuple[float, int, int]:
 def _try_partners(
     pool: Any, objective: Any, arm: int, columns: tuple[int, int], best: tuple[float, int, int]
 ) -> tuple[float, int, int]:
-    """The better of the best pair so far and the best one of an arm with those in a range of columns."""
-    if pool.standing[arm] == DOMINATED or not _may_improve(pool, objective, arm, columns, best[0]):
-        return best
+    """The better of the best pair so far and the best one of an arm with those in a range of columns.
+
+    The squared distances are in place.
+    """
     value, first, second = best
     slack = _slack(value, objective)
     while True:
@@ -342,20 +351,19 @@ def _try_partners(
 
 
 @helper
-def _may_improve(pool: Any, objective: Any, arm: int, columns: tuple[int, int], value: float) -> bool:
-    """Whether an arm's pair with one in a range of columns may reach a value. Leaves the squared distances.
+def _may_reach(
+    squares: Any, utility: Any, floor: float, factors: tuple[float, float], columns: tuple[int, int]
+) -> bool:
+    """Whether w u_j + s |a_i - a_j| reaches a floor for an arm in the blocks of a range of columns.
 
-    Nearly all of the time is spent here. The root is spared: s |a_i - a_j| >= r iff r <= 0 or s^2 |a_i - a_j|^2 >= r^2.
+    The root is spared: s |a_i - a_j| >= r iff r <= 0 or s^2 |a_i - a_j|^2 >= r^2.
     """
-    start, stop = np.uint64(columns[0]), np.uint64(columns[1])
-    utility, squares, weight = pool.utility, pool.squares, objective.weight
-    squared_distances(pool.points, arm, columns[0], columns[1], squares)
-    wanted = value - _slack(value, objective) - weight * utility[arm]
-    scale = objective.scale * objective.scale
+    weight, square_factor = factors[0], factors[1] * factors[1]
+    start, stop = _whole_blocks(columns[0], columns[1])
     hits = 0
     for j in range(start, stop):
-        rest = wanted - weight * utility[j]
-        hits += (rest <= 0.0) | (scale * squares[j] >= rest * rest)
+        rest = floor - weight * utility[j]
+        hits += (rest <= 0.0) | (square_factor * squares[j] >= rest * rest)
     return hits > 0
 
 
@@ -402,6 +410,12 @@ def _comes_before(label: Any, pair: tuple[int, int], other: tuple[int, int]) -> 
 
 
 @helper
+def _whole_blocks(start: int, stop: int) -> tuple[Any, Any]:
+    """A range of columns made wider to whole blocks; unsigned, which spares loops the test for negative columns."""
+    return np.uint64(start // BLOCK * BLOCK), np.uint64((stop + BLOCK - 1) // BLOCK * BLOCK)
+
+
+@helper
 def squared_distances(points: Any, arm: int, start: int, stop: int, out: Any) -> None:
     """Squared distances of one arm to those in a range of columns, out[j] = |a_j - a_arm|^2.
 
@@ -411,15 +425,14 @@ def squared_distances(points: Any, arm: int, start: int, stop: int, out: Any) ->
         Whitened arms as columns.
     arm, start, stop : int
     out : (n,) float64
-        Overwritten from ``start`` to ``stop``.
+        Overwritten from ``start`` to ``stop``, and whatever else is in the blocks of these.
 
     Notes
     -----
     O(d) for each. Exactly 0 for equal arms; |a_i|^2 - 2 a_i'a_j + |a_j|^2 would lose every digit where arms lie close
-    together. Four coordinates are taken at a time, for a quarter of the loads and stores; unsigned columns spare the
-    test for negative ones, which would keep the loop from being vectorised.
+    together. Four coordinates are taken at a time, for a quarter of the loads and stores.
     """
-    first, last = np.uint64(start), np.uint64(stop)
+    first, last = _whole_blocks(start, stop)
     d = points.shape[0]
     n_fours = d // 4
     for j in range(first, last):

@@ -505,10 +505,9 @@ def undominated(utilities: Floats, distances: Floats, eta: float) -> NDArray[np.
     array([ True, False,  True])
     """
     mask = np.ones(len(utilities), dtype=bool)
-    for i in range(len(utilities)):
-        for j in range(len(utilities)):
-            if utilities[j] != utilities[i] and not utilities[i] - utilities[j] + eta * distances[i, j] > 0.0:
-                mask[i] = False
+    for i, own in enumerate(utilities):
+        holds = own - utilities + eta * distances[i] > 0.0
+        mask[i] = np.all(holds | (utilities == own))
     return mask
 
 

@@ -42,7 +42,7 @@ class Instance:
     def work(self):
         n, d = self.points.shape
         work = np.full(pair_work_shape(n, d), np.nan)
-        work[:d], work[d] = self.points.T, self.utilities
+        work[:d, :n], work[d, :n] = self.points.T, self.utilities
         return work
 
     def margins(self, eta):
@@ -55,7 +55,7 @@ class Instance:
         n, d = self.points.shape
         work = self.work()
         pool = pool_of(work[: d + 4], work[-2:], n)
-        pool.label[:] = np.arange(n)
+        pool.label[:n] = np.arange(n)
         pool = remove_dominated(pool, eta)
         verdicts = [is_candidate(pool, j, eta) for j in range(pool.size)]
         assert verdicts == [is_candidate(pool, j, eta) for j in range(pool.size)]
@@ -85,7 +85,7 @@ def check_informative(instance, eta):
     got = instance.candidates(eta)
     clear = np.abs(margins) > 1e-12
     assert np.array_equal(got[clear], wanted[clear])
-    first, second = informative_pair(instance.work(), instance.norm, eta)
+    first, second = informative_pair(instance.work(), len(instance.points), instance.norm, eta)
     assert got[first] and got[second]
     if np.sum(got) == 1:
         assert first == second
@@ -99,7 +99,7 @@ def check_optimistic(instance, scale):
     values = instance.utilities[:, None] + instance.utilities + scale * instance.distances
     everyone = np.ones(len(values), dtype=bool)
     pair, largest = lowest_pair(values, everyone, with_itself=True)
-    first, second = optimistic_pair(instance.work(), scale)
+    first, second = optimistic_pair(instance.work(), len(instance.points), scale)
     assert abs(values[first, second] - largest) <= 1e-12 * np.max(np.abs(values))
     assert (first, second) == pair
 
@@ -139,7 +139,7 @@ def test_exact_duplicates_do_not_eliminate_each_other():
     instance.utilities[:] = instance.utilities[0]
     for eta in (0.0, 1.0):
         assert np.all(instance.candidates(eta))
-        assert informative_pair(instance.work(), np.inf, eta) == (0, 1)
+        assert informative_pair(instance.work(), 4, np.inf, eta) == (0, 1)
 
 
 def test_terms_so_large_that_their_squares_overflow():

@@ -52,11 +52,11 @@ class MaxInPRule(NamedTuple):
         """The farthest pair of candidates. O(n d^2), and the search's cost."""
         if state.counters[EXPLORATION_END] < 0:
             return explore(contexts, raw)
-        d = contexts.shape[0]
-        if not assess(state, contexts, work[:d], work[d], work[d + 1]):
+        d, n = contexts.shape
+        if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
             return NOT_FINITE, NOT_FINITE
         eta = confidence_scale(self, state)
-        return informative_pair(work, gram_norm(state.gram, state.memory.theta), eta)
+        return informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)
 
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
         """One comparison more for theta and M."""

@@ -51,10 +51,10 @@ class MaxPairUCBRule(NamedTuple):
         """The pair of highest optimistic utility. O(n d^2), and the search's cost."""
         if state.counters[EXPLORATION_END] < 0:
             return explore(contexts, raw)
-        d = contexts.shape[0]
-        if not assess(state, contexts, work[:d], work[d], work[d + 1]):
+        d, n = contexts.shape
+        if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
             return NOT_FINITE, NOT_FINITE
-        return optimistic_pair(work, confidence_scale(self, state))
+        return optimistic_pair(work, n, confidence_scale(self, state))
 
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
         """One comparison more for theta and M."""
