@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 
+import numba
 import numpy as np
 import numpy_colstim
 import pytest
 
 import fastcolst as fc
+from fastcolst.policies.rounds import select
 
 N, D = 50, 10
 SCENARIO = fc.Scenario.hard(n_arms=N, n_features=D)
@@ -87,6 +89,63 @@ def test_object_round(benchmark, report):
         16,
         "us",
     )
+
+
+@numba.njit
+def choices(rule, state, chunk, raw, work):
+    """One choice for each round of a chunk."""
+    total = 0
+    for r in range(chunk.contexts.shape[0]):
+        first, second = select(rule, state, chunk.contexts[r], raw[r], work)
+        total += first + second
+    return total
+
+
+def choice_seconds(policy, n_arms, n_rounds=2000):
+    """Seconds of a choice for each of several policies that have played ``n_rounds`` of the same problem."""
+    problem = fc.Scenario.hard(n_arms=n_arms, n_features=D).start(1, 0)
+    played = 0
+    while played < n_rounds:
+        chunk = problem.next_chunk(min(200, n_rounds - played))
+        played += policy._play(chunk, np.zeros((len(chunk.best) + 1, 3)))
+    chunk = problem.next_chunk(max(10_000 // n_arms, 4))
+    rule, state = policy._rule, policy._state
+    raw = np.empty((len(chunk.best), rule.n_raw(n_arms)))
+    for row in raw:
+        rule.draw_block(policy._rng, row)
+    work = np.empty(rule.work_shape(n_arms, D))
+    return best(lambda: choices(rule, state, chunk, raw, work), repeats=15) / len(chunk.best)
+
+
+def pair_policies(n_arms):
+    """CoLSTIM, MaxInP as it is, with nothing dominated and with theta kept short, and MaxPairUCB."""
+    options = {"n_features": D, "n_arms": n_arms, "horizon": 100_000, "exploration_rounds": 500}
+    return {
+        "CoLSTIM": fc.CoLSTIM(**options),
+        "MaxInP": fc.MaxInP(**options),
+        "MaxInP, nothing dominated": fc.MaxInP(**options, width_scale=1e6),
+        "MaxInP, |theta| <= 1": fc.MaxInP(**options, estimator=fc.SGD(radius=1)),
+        "MaxPairUCB": fc.MaxPairUCB(**options),
+    }
+
+
+@pytest.mark.parametrize(("n_arms", "informative", "optimistic"), [(50, 3.5, 6), (1000, 10, 12)])
+def test_choosing_a_pair(benchmark, report, n_arms, informative, optimistic):
+    seconds = {name: choice_seconds(policy, n_arms) for name, policy in pair_policies(n_arms).items()}
+    benchmark.pedantic(choice_seconds, args=(pair_policies(n_arms)["MaxInP"], n_arms), rounds=1, iterations=1)
+    for name in list(seconds)[1:]:
+        # the wide limit is for what learning by the defaults never comes to: nearly all arms remain candidates
+        limit = {"MaxInP": informative, "MaxPairUCB": optimistic}.get(name, 12)
+        report(f"choice of {name} over CoLSTIM's, n={n_arms}, d=10", seconds[name] / seconds["CoLSTIM"], limit, "times")
+
+
+def test_choosing_a_pair_grows_slowly_with_the_arms(benchmark, report):
+    sizes = [200, 1000, 5000]
+    seconds = [{name: choice_seconds(policy, n) for name, policy in pair_policies(n).items()} for n in sizes]
+    benchmark.pedantic(choice_seconds, args=(pair_policies(50)["MaxInP"], 50), rounds=1, iterations=1)
+    for name in list(seconds[0])[1:]:
+        slope = np.polyfit(np.log(sizes), np.log([each[name] for each in seconds]), 1)[0]
+        report(f"growth of {name}'s choice with n, 200 to 5,000", slope, 1.5, "in the exponent")
 
 
 def test_two_threads(benchmark, report):

@@ -4,7 +4,7 @@ from fastcolst._compile import register
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.datasets import Log, ReplayResult, read_log, replay
 from fastcolst.estimation import MLE, SGD, OnlineNewton
-from fastcolst.policies import CoLSTIM, DoubleThompson, Duel, SelfSparring, UniformPairs
+from fastcolst.policies import CoLSTIM, DoubleThompson, Duel, MaxInP, MaxPairUCB, SelfSparring, UniformPairs
 from fastcolst.problems import Scenario
 from fastcolst.results import FileFormatError, Result, load_result
 from fastcolst.simulation import simulate
@@ -21,6 +21,8 @@ __all__ = [
     "ExponentialNoise",
     "FileFormatError",
     "Log",
+    "MaxInP",
+    "MaxPairUCB",
     "OnlineNewton",
     "ReplayResult",
     "Result",

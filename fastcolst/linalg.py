@@ -15,7 +15,17 @@ import numpy as np
 
 from fastcolst._compile import helper
 
-__all__ = ["dot", "factorise", "rank_one_inverse", "squared_widths", "unwhiten", "utilities", "whiten", "whiten_contrast"]
+__all__ = [
+    "dot",
+    "factorise",
+    "gram_norm",
+    "rank_one_inverse",
+    "squared_widths",
+    "unwhiten",
+    "utilities",
+    "whiten",
+    "whiten_contrast",
+]
 
 PIVOT_TOLERANCE = 1e-12
 
@@ -90,10 +100,11 @@ def squared_widths(whitened: Any, out: Any) -> None:
     Parameters
     ----------
     whitened : (d, n) float64
+        Columns beyond the size of ``out`` are left out.
     out : (n,) float64
         Overwritten.
     """
-    d, n = whitened.shape
+    d, n = whitened.shape[0], out.size
     for j in range(n):
         out[j] = whitened[0, j] * whitened[0, j]
     for k in range(1, d):
@@ -148,6 +159,24 @@ def dot(a: Any, b: Any) -> float:
     for k in range(a.size):
         total += a[k] * b[k]
     return total
+
+
+@helper
+def gram_norm(gram: Any, vector: Any) -> float:
+    """Norm of a vector in a Gram matrix, |v|_M = sqrt(v' M v), not negative whatever rounding does. O(d^2).
+
+    Parameters
+    ----------
+    gram : (d, d) float64
+    vector : (d,) float64
+    """
+    total = 0.0
+    for i in range(vector.size):
+        row = 0.0
+        for j in range(vector.size):
+            row += gram[i, j] * vector[j]
+        total += vector[i] * row
+    return float(np.sqrt(max(total, 0.0)))
 
 
 @helper

@@ -1,4 +1,4 @@
-"""CoLSTIM in plain NumPy, to be read beside the paper's Algorithm 1.
+"""CoLSTIM and its rivals in plain NumPy, to be read beside the paper's Algorithm 1.
 
 Bengs, Saha and Huellermeier (2022), "Stochastic Contextual Dueling Bandits under Linear Stochastic
 Transitivity Models". In round t the learner sees one context vector per arm, the rows of `contexts`, and
@@ -178,36 +178,22 @@ class ExponentialNoise(ComparisonModel):
 
 
 @dataclass(eq=False)
-class CoLSTIM:
-    """Algorithm 1 with the stochastic gradient estimator, one NumPy line per line of the paper.
+class LinearPolicy(abc.ABC):
+    """What the algorithms with a linear model share: exploration, theta by stochastic gradients, the Gram matrix.
 
     The parameters are the first block of fields below, each with its symbol in the paper. `theta` (d,) starts
     at 0; `gram` (d, d) is M, the ridge included; `round` counts selections; `exploration_end` is the value of
-    `round` when the exploration ended, None while it lasts.
-
-    Examples
-    --------
-    >>> policy = CoLSTIM(2, comparison=BradleyTerry(), n_arms=3, horizon=100)
-    >>> contexts = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 2.0]])
-    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
-    (1, 2)
-    >>> policy.update(contexts[1] - contexts[2], first_won=True)
-    >>> policy.theta
-    array([-0.25, -0.25])
+    `round` when the exploration ended, None while it lasts. Lines are those of Algorithm 1.
     """
 
     n_features: int  # d
     _: KW_ONLY
     comparison: ComparisonModel  # F, the model theta is learned with
-    perturbation: ComparisonModel | None = None  # its G is the law of the noise; None: the comparison's own
     n_arms: int  # n, for the default tau only
     horizon: int | None = None  # T; None: the current round stands in
     ridge: float = 0.0  # M starts as ridge * I; 0 in the paper
     exploration_rounds: int | None = None  # tau; None: d * n
-    width_scale: float | None = None  # c1; None: sqrt(d log T)
-    clip: float | None = None  # C_thresh; None: c1; inf: no clipping
-    coupling: float | str | None = None  # p_t; None: the experiments'; "theorem": Theorem 3.2's with c2 = c1
-    allow_self_duel: bool = True  # False leaves the first arm out of line 15
+    width_scale: float | None = None  # c1, eta or c; None: sqrt(d log T)
     learning_rate: float = 0.5  # step t of theta has the rate learning_rate * t^-decay
     decay: float = 0.0
     radius: float | None = None  # theta is projected onto |theta| <= radius
@@ -223,24 +209,25 @@ class CoLSTIM:
     def __post_init__(self) -> None:
         if self.score not in ("likelihood", "residual"):
             raise ValueError(f'score is {self.score!r}; it must be "likelihood" or "residual"')
-        if isinstance(self.coupling, str) and self.coupling != "theorem":
-            raise ValueError(f'coupling is {self.coupling!r}; it must be None, a number or "theorem"')
         self.theta = np.zeros(self.n_features)
         self.gram = self.ridge * np.eye(self.n_features)
 
     def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
-        """Draw what one round consumes, always as much and in this order: two uniforms, n raw variates."""
-        return rng.random(2), self._perturbation().raw(rng, n_arms)
+        """Draw what one round consumes, always as much: two uniforms and no raw variates."""
+        return rng.random(2), np.empty(0)
 
     def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
-        """Choose a duel: contexts (n, d), uniforms (2,) and raw (n,) as drawn by `draw`."""
+        """Choose a duel: contexts (n, d), uniforms (2,) and raw as drawn by `draw`."""
         if self.exploration_end is None and self._may_stop_exploring():
             self.exploration_end = self.round
         self.round += 1  # from here on it is the paper's t
         if self.exploration_end is None:
             return distinct_pair(len(contexts), uniforms)  # line 2
-        first = self._first(contexts, self._noise(uniforms, raw))
-        return first, self._second(contexts, first)
+        return self._choose(contexts, uniforms, raw)
+
+    @abc.abstractmethod
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        """Choose a duel after the exploration."""
 
     def update(self, contrast: Floats, first_won: bool) -> None:
         """Learn one comparison; contrast (d,) is x_first - x_second. A zero contrast changes nothing."""
@@ -273,10 +260,55 @@ class CoLSTIM:
         return norms(contexts, inverse(self.gram))
 
     def confidence_scale(self) -> float:
-        """Return c1 of the current round."""
+        """Return c1 (eta of MaxInP, c of MaxPairUCB) of the current round."""
         if self.width_scale is not None:
             return self.width_scale
         return math.sqrt(self.n_features * math.log(self._horizon()))
+
+    def _may_stop_exploring(self) -> bool:
+        tau = self.n_features * self.n_arms if self.exploration_rounds is None else self.exploration_rounds
+        return self.round + self._n_logged >= tau and (self.ridge > 0.0 or invertible(self.gram))
+
+    def _horizon(self) -> int:
+        return self.round if self.horizon is None else self.horizon
+
+    def _slope(self, margin: float, first_won: bool) -> float:
+        """Return the factor of z in a step: d/dm log P(Y) at m = z.theta, or the residual Y - F(m)."""
+        if self.score == "residual":
+            return float(first_won) - float(self.comparison.cdf(margin))
+        sign = 1.0 if first_won else -1.0  # P(Y) = F(sign * m)
+        return sign * float(self.comparison.score(sign * margin))
+
+
+@dataclass(eq=False)
+class CoLSTIM(LinearPolicy):
+    """Algorithm 1 with the stochastic gradient estimator, one NumPy line per line of the paper.
+
+    Examples
+    --------
+    >>> policy = CoLSTIM(2, comparison=BradleyTerry(), n_arms=3, horizon=100)
+    >>> contexts = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (1, 2)
+    >>> policy.update(contexts[1] - contexts[2], first_won=True)
+    >>> policy.theta
+    array([-0.25, -0.25])
+    """
+
+    _: KW_ONLY
+    perturbation: ComparisonModel | None = None  # its G is the law of the noise; None: the comparison's own
+    clip: float | None = None  # C_thresh; None: c1; inf: no clipping
+    coupling: float | str | None = None  # p_t; None: the experiments'; "theorem": Theorem 3.2's with c2 = c1
+    allow_self_duel: bool = True  # False leaves the first arm out of line 15
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.coupling, str) and self.coupling != "theorem":
+            raise ValueError(f'coupling is {self.coupling!r}; it must be None, a number or "theorem"')
+
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
+        """Draw what one round consumes, always as much and in this order: two uniforms, n raw variates."""
+        return rng.random(2), self._perturbation().raw(rng, n_arms)
 
     def coupling_probability(self) -> float:
         """Return p_t of the current round, which is one past the exploration."""
@@ -293,12 +325,9 @@ class CoLSTIM:
             return float(self.coupling)
         return min(1.0, p / math.sqrt(self.round - self.exploration_end))
 
-    def _may_stop_exploring(self) -> bool:
-        tau = self.n_features * self.n_arms if self.exploration_rounds is None else self.exploration_rounds
-        return self.round + self._n_logged >= tau and (self.ridge > 0.0 or invertible(self.gram))
-
-    def _horizon(self) -> int:
-        return self.round if self.horizon is None else self.horizon
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        first = self._first(contexts, self._noise(uniforms, raw))
+        return first, self._second(contexts, first)
 
     def _perturbation(self) -> ComparisonModel:
         return self.comparison if self.perturbation is None else self.perturbation
@@ -323,12 +352,52 @@ class CoLSTIM:
             optimism[first] = -math.inf  # argmax still returns it where it is the only arm
         return int(np.argmax(optimism))  # line 15
 
-    def _slope(self, margin: float, first_won: bool) -> float:
-        """Return the factor of z in a step: d/dm log P(Y) at m = z.theta, or the residual Y - F(m)."""
-        if self.score == "residual":
-            return float(first_won) - float(self.comparison.cdf(margin))
-        sign = 1.0 if first_won else -1.0  # P(Y) = F(sign * m)
-        return sign * float(self.comparison.score(sign * margin))
+
+@dataclass(eq=False)
+class MaxInP(LinearPolicy):
+    """Maximum-Informative-Pair (Saha, 2021): the farthest pair of the arms that may still be the best.
+
+    Examples
+    --------
+    >>> policy = MaxInP(1, comparison=BradleyTerry(), n_arms=3, ridge=1.0, exploration_rounds=0, width_scale=0.5)
+    >>> contexts = np.array([[1.0], [0.0], [2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (1, 2)
+    >>> policy.theta = np.array([0.6])  # the utilities are further apart than half the distances
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (2, 2)
+    """
+
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        distances = pair_distances(contexts, inverse(self.gram))
+        candidates = np.flatnonzero(undominated(self.utilities(contexts), distances, self.confidence_scale()))
+        if len(candidates) == 1:
+            return int(candidates[0]), int(candidates[0])
+        pairs = [(int(i), int(j)) for i in candidates for j in candidates if i < j]
+        return first_of_the_largest(pairs, np.array([distances[pair] for pair in pairs]), 0.0)
+
+
+@dataclass(eq=False)
+class MaxPairUCB(LinearPolicy):
+    """The pair of highest optimistic utility, x_i.theta + x_j.theta + c |x_i - x_j|_{M^-1}; i = j is allowed.
+
+    Examples
+    --------
+    >>> policy = MaxPairUCB(1, comparison=BradleyTerry(), n_arms=3, ridge=1.0, exploration_rounds=0, width_scale=0.5)
+    >>> contexts = np.array([[1.0], [0.0], [2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (1, 2)
+    >>> policy.theta = np.array([0.6])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (2, 2)
+    """
+
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        utilities = self.utilities(contexts)
+        distances = pair_distances(contexts, inverse(self.gram))
+        pairs = [(i, j) for i in range(len(contexts)) for j in range(i, len(contexts))]
+        values = [utilities[i] + utilities[j] + self.confidence_scale() * distances[i, j] for i, j in pairs]
+        return first_of_the_largest(pairs, np.array(values), 2.0 * float(np.max(np.abs(utilities))))
 
 
 @dataclass
@@ -471,7 +540,7 @@ class SelfSparring:
 
 
 def simulate(
-    policy: CoLSTIM | UniformPairs | DoubleThompson | SelfSparring,
+    policy: LinearPolicy | UniformPairs | DoubleThompson | SelfSparring,
     contexts_source: Callable[[int], Floats],
     theta: Floats,
     model: ComparisonModel,
@@ -532,6 +601,39 @@ def distinct_pair(n_arms: int, uniforms: Floats) -> tuple[int, int]:
     first = int(uniforms[0] * n_arms)
     second = int(uniforms[1] * (n_arms - 1))
     return first, second + (second >= first)
+
+
+def undominated(utilities: Floats, distances: Floats, eta: float) -> NDArray[np.bool_]:
+    """Return MaxInP's C_t as a mask, (n,): u_i - u_j + eta |x_i - x_j| > 0 for all j that are not i's equal.
+
+    Equals are arms of equal utility: equal contexts, which must not strike each other out, and for eta > 0 no
+    others would. For eta = 0 the formula strikes out every arm that ties with another, and might leave none.
+
+    Examples
+    --------
+    >>> undominated(np.array([1.0, 0.0, 1.0]), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), 0.9)
+    array([ True, False,  True])
+    """
+    mask = np.ones(len(utilities), dtype=bool)
+    for i, own in enumerate(utilities):
+        holds = own - utilities + eta * distances[i] > 0.0
+        mask[i] = np.all(holds | (utilities == own))
+    return mask
+
+
+def pair_distances(contexts: Floats, gram_inv: Floats) -> Floats:
+    """Return |x_i - x_j|_{M^-1} of all pairs, (n, n)."""
+    return np.array([norms(contexts - x, gram_inv) for x in contexts])
+
+
+def first_of_the_largest(pairs: list[tuple[int, int]], values: Floats, size: float) -> tuple[int, int]:
+    """Return the first pair whose value equals the largest one up to rounding, which is 5e-13 of the terms' size.
+
+    >>> first_of_the_largest([(0, 1), (0, 2), (1, 2)], np.array([0.1, 0.3, 0.1 + 0.2]), 0.0)
+    (0, 2)
+    """
+    largest = float(np.max(values))
+    return pairs[int(np.argmax(values >= largest - 5e-13 * (abs(largest) + size)))]
 
 
 def invertible(gram: Floats) -> bool:

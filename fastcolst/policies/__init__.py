@@ -3,6 +3,8 @@
 from fastcolst.policies.base import Duel, LinearPolicy, Policy
 from fastcolst.policies.colstim import CoLSTIM
 from fastcolst.policies.double_thompson import DoubleThompson
+from fastcolst.policies.maxinp import MaxInP
+from fastcolst.policies.maxpairucb import MaxPairUCB
 from fastcolst.policies.self_sparring import SelfSparring
 from fastcolst.policies.uniform import UniformPairs
 
@@ -12,12 +14,14 @@ __all__ = [
     "DoubleThompson",
     "Duel",
     "LinearPolicy",
+    "MaxInP",
+    "MaxPairUCB",
     "Policy",
     "SelfSparring",
     "UniformPairs",
 ]
 
 REGISTRY: dict[str, type[Policy]] = {
-    policy.__name__: policy for policy in (CoLSTIM, DoubleThompson, SelfSparring, UniformPairs)
+    policy.__name__: policy for policy in (CoLSTIM, DoubleThompson, MaxInP, MaxPairUCB, SelfSparring, UniformPairs)
 }
 """The policies by name."""

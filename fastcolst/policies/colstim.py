@@ -16,16 +16,19 @@ from fastcolst._compile import helper, register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
 from fastcolst.estimation import estimator_of
-from fastcolst.linalg import squared_widths, utilities, whiten
 from fastcolst.policies.base import LinearPolicy
 from fastcolst.policies.checks import answer, count, number
 from fastcolst.policies.rounds import (
     EXPLORATION_END,
     NOT_FINITE,
     ROUND,
+    assess,
+    confidence_scale,
+    explore,
+    horizon_of,
     update_linear,
 )
-from fastcolst.selection import all_finite, all_rows_finite, optimistic_argmax, perturbed_argmax, random_pair
+from fastcolst.selection import optimistic_argmax, perturbed_argmax
 
 __all__ = ["CoLSTIM", "CoLSTIMRule"]
 
@@ -78,23 +81,16 @@ class CoLSTIMRule(NamedTuple):
         """Lines 2 and 5 to 15. O(n d^2)."""
         d, n = contexts.shape
         if state.counters[EXPLORATION_END] < 0:
-            if not all_rows_finite(contexts):
-                return NOT_FINITE, NOT_FINITE
-            return random_pair(raw[0], raw[1], n)  # line 2
-
-        t = state.counters[ROUND] + 1
-        T = float(self.horizon if self.horizon > 0 else t)
-        scale = self.width_scale if self.width_scale >= 0.0 else np.sqrt(d * np.log(T))
-        clip = self.clip if self.clip >= 0.0 else scale
+            return explore(contexts, raw)  # line 2
 
         whitened, utility, square, noise = work[:d], work[d], work[d + 1], work[d + 2]
-        whiten(state.factor, contexts, whitened)
-        utilities(state.memory.theta, contexts, utility)
-        squared_widths(whitened, square)
-        if not (all_finite(utility) and all_finite(square)):
+        if not assess(state, contexts, whitened, utility, square):
             return NOT_FINITE, NOT_FINITE
 
-        p = _coupling_probability(self, d, t - state.counters[EXPLORATION_END], T, scale)
+        scale = confidence_scale(self, state)
+        clip = self.clip if self.clip >= 0.0 else scale
+        since = state.counters[ROUND] + 1 - state.counters[EXPLORATION_END]
+        p = _coupling_probability(self, d, since, horizon_of(self, state), scale)
         if raw[0] < p:  # lines 7 to 9: B_t = 1, independent noise
             for i in range(n):
                 noise[i] = perturb(self.perturbation, raw[2 + i])

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from fastcolst._compile import generic, helper, kernel, register
 from fastcolst.comparison import cdf
 from fastcolst.estimation import LEARNED, OVERFLOW, STALE, is_stale, learn
-from fastcolst.linalg import factorise, rank_one_inverse, whiten_contrast
+from fastcolst.linalg import factorise, rank_one_inverse, squared_widths, utilities, whiten, whiten_contrast
+from fastcolst.selection import all_finite, all_rows_finite, random_pair
 
 __all__ = ["Chunk", "LinearState", "choose", "learn_answer", "learn_log", "play", "probabilities"]
 
@@ -158,6 +159,43 @@ def linear_state(estimator: Any, n_features: int, ridge: float, exploration_roun
     identity = np.eye(n_features)
     factor = identity / np.sqrt(ridge) if ridge > 0.0 else np.zeros_like(identity)
     return LinearState(counters, ridge * identity, factor, estimator.memory(n_features), np.zeros((2, n_features)))
+
+
+@helper
+def explore(contexts: Any, raw: Any) -> tuple[int, int]:
+    """The random pair of an exploration round, from two uniforms; ``NOT_FINITE`` twice when a context is not finite.
+
+    O(n d), for that check: in these rounds nothing is computed in which it would show.
+    """
+    if not all_rows_finite(contexts):
+        return NOT_FINITE, NOT_FINITE
+    return random_pair(raw[0], raw[1], contexts.shape[1])
+
+
+@helper
+def assess(state: Any, contexts: Any, whitened: Any, utility: Any, square: Any) -> bool:
+    """Whitened arms (d, n), their utilities (n,) and squared widths (n,); False when one of these is not finite.
+
+    O(n d^2). The check is free of a look at the contexts: what is not finite there is not finite here.
+    """
+    whiten(state.factor, contexts, whitened)
+    utilities(state.memory.theta, contexts, utility)
+    squared_widths(whitened, square)
+    return bool(all_finite(utility) and all_finite(square))
+
+
+@helper
+def horizon_of(rule: Any, state: Any) -> float:
+    """T, for which the constants of the round to come are set: the rule's ``horizon``, or for 0 that round."""
+    return float(rule.horizon if rule.horizon > 0 else state.counters[ROUND] + 1)
+
+
+@helper
+def confidence_scale(rule: Any, state: Any) -> float:
+    """Width scale of the round to come: the rule's ``width_scale``, or for a negative one sqrt(d log T)."""
+    if rule.width_scale >= 0.0:
+        return float(rule.width_scale)
+    return float(np.sqrt(state.gram.shape[0] * np.log(horizon_of(rule, state))))
 
 
 @helper

@@ -1,0 +1,154 @@
+"""MaxInP: of the arms that may still be the best, duel with the two whose comparison tells most.
+
+Saha (2021), Optimal algorithms for stochastic contextual preference bandits, algorithm Maximum-Informative-Pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fastcolst._compile import register
+from fastcolst.comparison import comparison_model
+from fastcolst.estimation import estimator_of
+from fastcolst.linalg import gram_norm
+from fastcolst.pairs import informative_pair, pair_work_shape
+from fastcolst.policies.base import LinearPolicy
+from fastcolst.policies.checks import count, number
+from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, assess, confidence_scale, explore, update_linear
+
+__all__ = ["MaxInP", "MaxInPRule"]
+
+
+@register
+class MaxInPRule(NamedTuple):
+    """MaxInP as numbers.
+
+    estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: eta, negative for sqrt(d log T).
+    """
+
+    estimator: Any
+    model: Any
+    horizon: int
+    width_scale: float
+
+    def n_raw(self, n_arms: int) -> int:
+        """Two uniforms, for the pair of an exploration round."""
+        return 2
+
+    def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
+        """What the search for the pair needs."""
+        return pair_work_shape(n_arms, n_features)
+
+    def draw(self, rng: Any, raw: Any) -> None:
+        """Draw one round's numbers one by one."""
+        raw[0] = rng.random()
+        raw[1] = rng.random()
+
+    def draw_block(self, rng: Any, raw: Any) -> None:
+        """Draw the same numbers in one block."""
+        rng.random(out=raw)
+
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+        """The farthest pair of candidates. O(n d^2), and the search's cost."""
+        if state.counters[EXPLORATION_END] < 0:
+            return explore(contexts, raw)
+        d, n = contexts.shape
+        if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
+            return NOT_FINITE, NOT_FINITE
+        eta = confidence_scale(self, state)
+        return informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)
+
+    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+        """One comparison more for theta and M."""
+        return update_linear(state, self.estimator, self.model, contrast, won)
+
+
+class MaxInP(LinearPolicy):
+    """Maximum-Informative-Pair.
+
+    In t_0 rounds of exploration random pairs duel. Then an arm is a candidate unless another one is better beyond
+    doubt: C_t = {i : (x_i - x_j)'theta + eta |x_i - x_j|_{M^-1} > 0 for all x_j != x_i}. Of the candidates those two
+    duel that are farthest apart, argmax |x_i - x_j|_{M^-1}; their answer tells most about theta.
+
+    Parameters
+    ----------
+    n_features : int
+        d, columns of the contexts.
+    n_arms : int, optional
+        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
+        default ``exploration_rounds``.
+    horizon : int, optional
+        T, number of rounds for which the constants are set; None: anytime, the current round stands in for T. Past T
+        the constants stay.
+    comparison : str or model, default "bradley-terry"
+        The comparison function F by which the estimator learns.
+    estimator : str or estimator, default "sgd"
+        How theta is estimated.
+    ridge : float, default 0.0
+        Added to the diagonal of the Gram matrix M. With 0 the exploration goes on until M is invertible.
+    exploration_rounds : int, optional
+        t_0; None: n_features * n_arms.
+    width_scale : float, optional
+        eta; None: sqrt(d log T).
+    rng : int, SeedSequence, Generator or None
+        Source of the pairs of the exploration; see :func:`fastcolst.streams.entropy_of`.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, with its name.
+
+    Notes
+    -----
+    The pair is exact. In low dimension it costs O(n d) after the arms were whitened in O(n d^2), at worst O(n^2 d); see
+    :func:`fastcolst.pairs.informative_pair`. An answer costs O(d^2). Memory: O(n d + d^2), and O(d) for each duel that
+    waits for its answer.
+
+    The first arm is the one of lower index, and the pair of lowest indices wins a tie. A single candidate duels with
+    itself. Different arms of equal utility leave each other in the running, also with ``width_scale=0``, where the
+    formula would strike out both. SGD at a constant rate lets theta grow past the true parameter, which soon leaves
+    one or two candidates; ``SGD(radius=1)`` does not.
+
+    One policy must not be used by two threads at once.
+
+    References
+    ----------
+    Saha (2021), Optimal algorithms for stochastic contextual preference bandits. The defaults are those of Bengs, Saha,
+    Huellermeier (2022), section 4.
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> rng = np.random.default_rng(0)
+    >>> policy = fc.MaxInP(n_features=3, horizon=1000, rng=1)
+    >>> for _ in range(100):
+    ...     contexts = rng.normal(size=(5, 3))
+    ...     duel = policy.select(contexts)
+    ...     policy.update(duel, first_won=duel.contrast[0] > 0)
+    >>> policy.round, policy.status
+    (100, 'ready')
+    >>> bool(policy.probability([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        n_arms: int | None = None,
+        horizon: int | None = None,
+        comparison: Any = "bradley-terry",
+        estimator: Any = "sgd",
+        ridge: float = 0.0,
+        exploration_rounds: int | None = None,
+        width_scale: float | None = None,
+        rng: Any = None,
+    ) -> None:
+        super().__init__(locals())
+        rule = MaxInPRule(
+            estimator=estimator_of(estimator),
+            model=comparison_model(comparison),
+            horizon=0 if horizon is None else count("horizon", horizon),
+            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
+        )
+        self._start_linear(rule, ridge, exploration_rounds)

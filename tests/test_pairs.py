@@ -1,0 +1,287 @@
+"""MaxInP and MaxPairUCB: candidates and pairs against brute force, the same duels as the reference, symmetries."""
+
+import numpy as np
+import pytest
+from conftest import rounds
+
+import fastcolst as fc
+from fastcolst import reference as ref
+from fastcolst import streams
+from fastcolst.pairs import (
+    informative_pair,
+    is_candidate,
+    optimistic_pair,
+    pair_work_shape,
+    pool_of,
+    remove_dominated,
+)
+
+ETAS = (0.0, 1e-9, 0.1, 0.5, 1.0, 2.0, 1e9)
+KINDS = ("generic", "duplicates", "collinear", "widths of zero", "lattice", "small theta", "far from zero")
+
+
+class Instance:
+    """Whitened arms in the rows of ``points`` and theta, with utilities and distances by NumPy."""
+
+    def __init__(self, rng, kind, n, d):
+        points = rng.standard_normal((n, d))
+        if kind == "duplicates":
+            points = points[rng.integers(max(n // 2, 1), size=n)]
+        elif kind == "collinear":
+            points = np.outer(rng.standard_normal(n), points[0])
+        elif kind == "lattice":
+            points = rng.integers(-1, 2, (n, d)).astype(float)
+        elif kind == "far from zero":
+            points = 1e-3 * points + 100.0
+        self.theta = rng.standard_normal(d) * (1e-3 if kind == "small theta" else 1.0)
+        self.utilities = np.einsum("ij,j->i", points, self.theta)
+        self.points = 0.0 * points if kind == "widths of zero" else points
+        self.norm = np.inf if kind == "widths of zero" else float(np.linalg.norm(self.theta))
+        self.distances = np.sqrt(np.sum((self.points[:, None] - self.points) ** 2, axis=2))
+
+    def work(self):
+        n, d = self.points.shape
+        work = np.full(pair_work_shape(n, d), np.nan)
+        work[:d, :n], work[d, :n] = self.points.T, self.utilities
+        return work
+
+    def margins(self, eta):
+        """Of each arm against its toughest rival, inf for none; where it is positive the arm is a candidate."""
+        gaps = self.utilities[:, None] - self.utilities
+        return np.min(np.where(gaps < 0.0, gaps + eta * self.distances, np.inf), axis=1)
+
+    def candidates(self, eta):
+        """By the kernels: passes first, then arm by arm."""
+        n, d = self.points.shape
+        work = self.work()
+        pool = pool_of(work[: d + 4], work[-2:], n)
+        pool.label[:n] = np.arange(n)
+        pool = remove_dominated(pool, eta)
+        verdicts = [is_candidate(pool, j, eta) for j in range(pool.size)]
+        assert verdicts == [is_candidate(pool, j, eta) for j in range(pool.size)]
+        return np.isin(np.arange(n), pool.label[: pool.size][verdicts])
+
+
+def instances(number, sizes, dimensions, kinds=KINDS):
+    rng = np.random.default_rng(77)
+    for i in range(number):
+        kind, eta = kinds[i % len(kinds)], ETAS[i // len(kinds) % len(ETAS)]
+        instance = Instance(rng, kind, int(rng.choice(sizes)), int(rng.choice(dimensions)))
+        yield instance, eta * (float(np.linalg.norm(instance.theta)) if eta < 1e9 else 1.0)
+
+
+def lowest_pair(values, rows, *, with_itself):
+    """The lexicographically first of the pairs of largest value among some arms, and that value."""
+    allowed = np.triu(np.ones(values.shape, dtype=bool), 0 if with_itself else 1) & np.outer(rows, rows)
+    largest = np.max(values[allowed])
+    size = abs(largest) if not with_itself else np.max(np.abs(values))
+    first, second = np.argwhere(allowed & (values >= largest - 5e-13 * size))[0]
+    return (int(first), int(second)), largest
+
+
+def check_informative(instance, eta):
+    margins = instance.margins(eta)
+    wanted = margins > 0.0
+    got = instance.candidates(eta)
+    clear = np.abs(margins) > 1e-12
+    assert np.array_equal(got[clear], wanted[clear])
+    first, second = informative_pair(instance.work(), len(instance.points), instance.norm, eta)
+    assert got[first] and got[second]
+    if np.sum(got) == 1:
+        assert first == second
+        return
+    pair, largest = lowest_pair(instance.distances, got, with_itself=False)
+    assert abs(instance.distances[first, second] - largest) <= 1e-12 * largest
+    assert (first, second) == pair
+
+
+def check_optimistic(instance, scale):
+    values = instance.utilities[:, None] + instance.utilities + scale * instance.distances
+    everyone = np.ones(len(values), dtype=bool)
+    pair, largest = lowest_pair(values, everyone, with_itself=True)
+    first, second = optimistic_pair(instance.work(), len(instance.points), scale)
+    assert abs(values[first, second] - largest) <= 1e-12 * np.max(np.abs(values))
+    assert (first, second) == pair
+
+
+# --- kernels against brute force ----------------------------------------------------------------------------
+
+
+def test_candidates_and_farthest_pair_are_those_of_brute_force():
+    """Greedy choices fail here: a leader of highest utility with its farthest rival is another pair."""
+    for instance, eta in instances(rounds(10_000, 300), range(1, 14), range(1, 7)):
+        check_informative(instance, eta)
+
+
+def test_optimistic_pair_is_that_of_brute_force():
+    for instance, scale in instances(rounds(10_000, 300), range(1, 14), range(1, 7)):
+        check_optimistic(instance, scale)
+
+
+@pytest.mark.long
+def test_many_arms_are_ordered_and_pruned_without_a_loss():
+    """So many that they are sorted by their bounds, compared tile by tile, and left open by the passes."""
+    for instance, eta in instances(196, (127, 129, 250, 700), (2, 5, 10)):
+        check_informative(instance, eta)
+        check_optimistic(instance, eta)
+
+
+def test_the_kernels_agree_with_the_references_candidates():
+    for instance, eta in instances(rounds(300, 30), range(1, 10), range(1, 5), ("generic", "duplicates")):
+        mask = ref.undominated(instance.utilities, instance.distances, eta)
+        assert np.array_equal(mask, instance.margins(eta) > 0.0)
+        assert np.any(mask)
+
+
+def test_exact_duplicates_do_not_eliminate_each_other():
+    instance = Instance(np.random.default_rng(0), "generic", 4, 3)
+    instance.points[:] = instance.points[0]
+    instance.utilities[:] = instance.utilities[0]
+    for eta in (0.0, 1.0):
+        assert np.all(instance.candidates(eta))
+        assert informative_pair(instance.work(), 4, np.inf, eta) == (0, 1)
+
+
+def test_terms_so_large_that_their_squares_overflow():
+    instance = Instance(np.random.default_rng(4), "generic", 9, 3)
+    instance.utilities *= 1e200
+    instance.norm *= 1e200
+    check_optimistic(instance, 1.0)
+    check_optimistic(instance, 1e200)
+    check_informative(instance, 1e200)
+
+
+# --- policies against the reference -------------------------------------------------------------------------
+
+MODELS = {
+    "bradley-terry": ref.BradleyTerry(),
+    "thurstone": ref.Thurstone(),
+    "exponential": ref.ExponentialNoise(),
+}
+POLICIES = {"MaxInP": (fc.MaxInP, ref.MaxInP), "MaxPairUCB": (fc.MaxPairUCB, ref.MaxPairUCB)}
+
+
+def play_both(policy, fused, twin, seed, horizon):
+    """Let an object, the fused loop and a reference play; assert that they choose the same duels. Their arms."""
+    d, n = policy._n_features, policy._n_arms
+    chunk = fc.Scenario.hard(n_arms=n, n_features=d, comparison=policy.get_params()["comparison"]).start(5, 0)
+    chunk = type(chunk.next_chunk(1))(*(array.copy() for array in chunk.next_chunk(horizon)))
+    rng, pairs, regrets = streams.generator(seed), [], np.zeros((len(chunk.best) + 1, 3))
+    for r in range(len(chunk.best)):
+        contexts = np.ascontiguousarray(chunk.contexts[r].T)
+        duel = policy.select(contexts)
+        pair = twin.select(contexts, *twin.draw(rng, n))
+        assert (duel.first, duel.second) == pair, f"round {policy.round}"
+        won = bool(chunk.utilities[r, pair[0]] - chunk.utilities[r, pair[1]] + chunk.latent[r] > 0.0)
+        if not duel.is_self:
+            policy.update(duel, won)
+            twin.update(duel.contrast, won)
+        pairs.append(pair)
+        regrets[r + 1] = regrets[r] + (*ref.regret(chunk.utilities[r], *pair), pair[0] == pair[1])
+    trace = np.zeros_like(regrets)
+    assert fused._play(chunk, trace) == len(chunk.best)
+    np.testing.assert_allclose(trace, regrets, rtol=1e-11, atol=1e-11)
+    assert fused.theta.tobytes() == policy.theta.tobytes()
+    np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-10)
+    return np.array(pairs)
+
+
+def three(name, model="bradley-terry", *, seed=3, reference=None, estimator=None, **options):
+    """An object, another one for the fused loop, and the reference."""
+    d, n = 3, 10
+    compiled, plain = POLICIES[name]
+    options = {"n_arms": n, "horizon": rounds(5000, 100), **options}
+    mine = {**options, "comparison": model, "estimator": estimator or fc.SGD()}
+    radius = None if estimator is None else estimator.radius
+    twin = (reference or plain)(d, comparison=MODELS[model], radius=radius, **options)
+    return compiled(d, rng=seed, **mine), compiled(d, rng=seed, **mine), twin, seed, options["horizon"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_object_fused_loop_and_reference_choose_the_same_duels(name, model):
+    pairs = play_both(*three(name, model))
+    assert np.all(pairs[30:, 0] <= pairs[30:, 1])
+
+
+OPTIONS = {
+    "small theta": {"estimator": fc.SGD(radius=0.2)},
+    "small theta, small eta": {"estimator": fc.SGD(radius=0.2), "width_scale": 0.05},
+    "tiny width scale": {"width_scale": 1e-3},
+    "no widths": {"width_scale": 0.0},
+    "ridge, no exploration, anytime": {"ridge": 0.1, "exploration_rounds": 0, "horizon": None},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_option_agrees_with_the_reference(name, option):
+    policy, fused, twin, seed, _ = three(name, **OPTIONS[option])
+    pairs = play_both(policy, fused, twin, seed, rounds(1000, 60))
+    if name == "MaxInP" and option == "small theta":
+        assert np.all(pairs[:, 0] != pairs[:, 1])
+
+
+class GreedyLeader(ref.MaxInP):
+    """A fault that was published as MaxInP: the arm of highest utility with its most informative challenger."""
+
+    def _choose(self, contexts, uniforms, raw):
+        leader = int(np.argmax(self.utilities(contexts)))
+        distances = ref.pair_distances(contexts, ref.inverse(self.gram))
+        challenger = int(np.argmax(distances[leader]))
+        return min(leader, challenger), max(leader, challenger)
+
+
+def test_a_greedy_leader_is_not_maxinp():
+    """The comparison with the reference sees that fault in either of them."""
+    with pytest.raises(AssertionError, match="round"):
+        play_both(*three("MaxInP", reference=GreedyLeader))
+
+
+# --- symmetries ---------------------------------------------------------------------------------------------
+
+
+def learned(name, scale, width_scale, seed):
+    """A policy past its exploration that learned a log, its features scaled by a number and theta by its inverse."""
+    rng = np.random.default_rng(seed)
+    policy = POLICIES[name][0](4, exploration_rounds=0, horizon=1000, width_scale=width_scale, rng=1)
+    winners, losers = scale * rng.normal(size=(2, 60, 4))
+    policy.learn(winners, losers)
+    policy._state.memory.theta[:] = np.random.default_rng(seed + 1).normal(size=4) / scale
+    return policy
+
+
+def pair_of(policy, contexts):
+    duel = policy.select(contexts)
+    return {duel.first, duel.second}
+
+
+@pytest.mark.parametrize("width_scale", [0.3, 3.0, 30.0])
+@pytest.mark.parametrize("name", POLICIES)
+def test_symmetries(name, width_scale):
+    """Permuting arms permutes the pair; units of features play no role; a constant vector is no matter to MaxInP."""
+    for seed in range(rounds(60, 6)):
+        rng = np.random.default_rng(seed)
+        contexts, order = rng.normal(size=(12, 4)), rng.permutation(12)
+        policy = learned(name, 1.0, width_scale, seed)
+        pair = pair_of(policy, contexts)
+        assert {int(order[i]) for i in pair_of(policy, contexts[order])} == pair
+        assert pair_of(learned(name, 8.0, width_scale, seed), 8.0 * contexts) == pair
+        if name == "MaxInP":
+            assert pair_of(policy, contexts + rng.normal(size=4)) == pair
+
+
+def test_one_arm_or_one_candidate_duels_with_itself():
+    for name in POLICIES:
+        policy = learned(name, 1.0, 1e-6, 0)
+        assert policy.select(np.ones((1, 4))).is_self
+        contexts = np.outer([0.0, 2.0, 1.0], policy.theta)
+        duel = policy.select(contexts)
+        assert duel.is_self and duel.first == 1
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_wrong_arguments_are_named(name):
+    for argument in ("horizon", "width_scale", "ridge", "exploration_rounds", "comparison", "estimator"):
+        with pytest.raises(ValueError, match=argument):
+            POLICIES[name][0](3, **{argument: -1})
