@@ -6,6 +6,7 @@ from fastcolst.datasets import Log, ReplayResult, read_log, replay
 from fastcolst.estimation import SGD
 from fastcolst.policies import CoLSTIM, Duel, UniformPairs
 from fastcolst.problems import Scenario
+from fastcolst.regression import Fit, PreferenceRegression, fit
 from fastcolst.results import FileFormatError, Result, load_result
 from fastcolst.simulation import simulate
 
@@ -18,12 +19,15 @@ __all__ = [
     "Duel",
     "ExponentialNoise",
     "FileFormatError",
+    "Fit",
     "Log",
+    "PreferenceRegression",
     "ReplayResult",
     "Result",
     "Scenario",
     "Thurstone",
     "UniformPairs",
+    "fit",
     "load_result",
     "read_log",
     "register",
