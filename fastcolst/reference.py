@@ -500,7 +500,7 @@ class Estimate:
     def distance(self, theta: Floats) -> float:
         """Return how far another estimate is from this one, in standard errors."""
         difference = theta - self.theta
-        return math.sqrt(float(difference @ self.information @ difference))
+        return math.sqrt(max(0.0, float(difference @ self.information @ difference)))
 
 
 def fit(
@@ -560,8 +560,8 @@ def fit(
     mu = 0.0
     if np.linalg.norm(beta) > bound or np.any(explained):
         mu, beta, decrement = _on_the_sphere(loss, bound)
-    status = "boundary" if mu > 0.0 or np.any(explained) else "interior"
-    if np.any(explained) and loss.explains_all(beta):
+    status = "boundary" if mu > 0.0 else "interior"
+    if np.any(explained) and (mu == 0.0 or loss.explains_all(beta)):
         status = "separated"
     return loss.estimate(beta, status, mu, decrement)
 
@@ -610,13 +610,13 @@ class _Loss:
         rows = rows / np.linalg.norm(rows, axis=1)[:, None]
         signed = np.concatenate([rows[won], -rows[lost]])
         owner = np.concatenate([np.flatnonzero(won), np.flatnonzero(lost)])
-        # maximise sum t over z~.v >= t and 0 <= t <= 1; v may be as long as it likes, so every t ends at 0 or 1
+        # maximise sum t over z~.v >= t and 0 <= t <= 1; v may be very long, so that every t ends at 0 or 1
         m, d = signed.shape
         program = linprog(
             np.concatenate([np.zeros(d), -np.ones(m)]),
             A_ub=np.hstack([-signed, np.eye(m)]),
             b_ub=np.zeros(m),
-            bounds=[(None, None)] * d + [(0.0, 1.0)] * m,
+            bounds=[(-1e6, 1e6)] * d + [(0.0, 1.0)] * m,
         )
         if program.status != 0:
             raise RuntimeError(f"the linear program that looks for separation failed: {program.message}")

@@ -17,8 +17,11 @@ from fastcolst.comparison import cdf, comparison_model, log_cdf, pdf, weight
 from fastcolst.estimation import score_code
 from fastcolst.likelihood import (
     METRIC,
+    MU,
+    NOT_CONVERGED,
     PASSED_ROWS,
     SCALES,
+    SEPARATED,
     STATUS,
     STATUSES,
     Evidence,
@@ -41,12 +44,13 @@ SMALLEST_SCALE = 1e-140
 RANK_TOLERANCE = 1e-14
 """Times d: below this share of the largest, an eigenvalue of the features' Gram matrix is rounding error."""
 
-FLAT = 1e-12
-"""Below this share of what it is at theta = 0, information says that an estimate has run away."""
+FLAT = (1e-12, 1e-9, 1e-6)
+"""Shares of what information is at theta = 0 from which on a direction is suspected of having run away. Below the first
+it has as far as covariances are concerned; below the others it needs proof."""
 
 _REMEDIES = {
-    "separated": "some direction of theta explains the answers ever better the longer it is, so that the likelihood has "
-    "no maximum; theta is a point of high likelihood",
+    "separated": "in some direction theta explains the answers the better the longer it is, so that there is no finite "
+    "estimate; theta is a point of high likelihood",
     "boundary": "the maximum lies on the ball that radius='auto' stands for, and would be far outside",
     "not-converged": "the maximum was not reached; theta is the last point",
 }
@@ -120,8 +124,8 @@ def fit(
     ridge : float, default 0.0
         Strength of the quadratic penalty.
     radius : float, "auto" or None
-        Largest length of theta. "auto": 20 for the length sqrt(sum (max|z_k| theta_k)^2), which ignores the units of the
-        features. None: no bound.
+        Largest length of theta. "auto": 20 for the length sqrt(sum (max|z_k| theta_k)^2), which ignores the units of
+        the features. None: no bound.
 
     Returns
     -------
@@ -155,7 +159,7 @@ def fit(
     >>> found.theta.round(3), found.standard_errors.round(3), found.status
     (array([0.823, 0.43 ]), array([0.559, 0.545]), 'interior')
     """
-    found = _fit(contrasts, wins, trials, comparison, score, ridge, radius)
+    found = _fit(contrasts, wins, trials, comparison=comparison, score=score, ridge=ridge, radius=radius)
     _warn(found, radius, stacklevel=3)
     return found
 
@@ -164,6 +168,7 @@ def _fit(
     contrasts: ArrayLike,
     wins: ArrayLike,
     trials: ArrayLike | None,
+    *,
     comparison: Any,
     score: str,
     ridge: float,
@@ -187,31 +192,40 @@ def _fit(
         raise ValueError(f"contrasts[:, {int(np.argmax(tiny))}] is so small that its squares vanish: scale it up")
 
     objective = Objective(model, score_code(score, "fit"), penalty, bound)
-    evidence = _evidence(rows, won, tried - won, scales, radius == "auto")
+    lost = tried - won
+    signed = np.concatenate([rows[won > 0.0], -rows[lost > 0.0]])
+    evidence = Evidence.new(History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]])))
+    evidence.vectors[SCALES] = scales
+    if radius == "auto":
+        evidence.vectors[METRIC] = scales
     _maximise(objective, evidence)
-    theta = evidence.theta
+    theta, status = evidence.theta, int(evidence.codes[STATUS])
+
+    # from here on features have the scale 1, so that ranks and flat directions do not depend on their units
     units = np.where(scales > 0.0, scales, 1.0)
-    known, unknown = _directions(rows / units, tried, penalty / units**2)
+    rows = rows / units
+    known, unknown = _directions((rows.T * tried) @ rows + np.diag(penalty / units**2))
     if unknown.shape[1] > 0:
         theta -= _superfluous(theta, unknown / units[:, None], evidence.vectors[METRIC])
-    d = len(theta)
-    slope, variance = np.empty((d, d)), np.empty((d, d))
-    outcomes = np.column_stack([won, tried - won])
-    log_likelihood = _summarise(objective, rows, outcomes, theta, slope, variance)
-    slope.flat[:: d + 1] += penalty
-    flattest = FLAT * float(weight(model, 0.0) if objective.score == 0 else pdf(model, 0.0))
-    outer = np.outer(units, units)
-    covariance = _covariance(known, unknown, slope / outer, variance / outer, flattest) / outer
+    log_likelihood, slope, variance = _summary(objective, rows, np.column_stack([won, lost]), theta * units)
+    slope += np.diag(penalty / units**2)
+    values, vectors = np.linalg.eigh(known.T @ slope @ known)
+    axes = known @ vectors
+    at_zero = float(weight(model, 0.0) if objective.score == 0 else pdf(model, 0.0))
+    values /= at_zero
+    flat = values <= FLAT[0]
+    if penalty == 0.0 and evidence.numbers[MU] == 0.0:
+        for level in FLAT:
+            if _separated(signed, theta, axes[:, values <= level] / units[:, None]):
+                status, flat = SEPARATED, values <= level
+                break
+    inverse = (axes[:, ~flat] / (at_zero * values[~flat])) @ axes[:, ~flat].T
+    loose = np.hstack([unknown, axes[:, flat] / np.linalg.norm(axes[:, flat], axis=0)])
+    covariance = _with_infinite(inverse @ variance @ inverse, loose) / np.outer(units, units)
     for array in (theta, covariance):
         array.flags.writeable = False
-    n_rows = int(evidence.history.size[0])
-    return Fit(
-        theta=theta,
-        covariance=covariance,
-        log_likelihood=float(log_likelihood),
-        status=STATUSES[int(evidence.codes[STATUS])],
-        iterations=int(evidence.codes[PASSED_ROWS]) // n_rows,
-    )
+    passes = int(evidence.codes[PASSED_ROWS]) // len(signed)
+    return Fit(theta, covariance, log_likelihood, STATUSES[status], passes)
 
 
 def _radius(value: float | str | None) -> float:
@@ -233,26 +247,16 @@ def _warn(found: Fit, radius: float | str | None, stacklevel: int) -> None:
     )
 
 
-def _evidence(
-    rows: NDArray[np.float64],
-    won: NDArray[np.float64],
-    lost: NDArray[np.float64],
-    scales: NDArray[np.float64],
-    scaled: bool,
-) -> Evidence:
-    """Signed contrasts, each once with its number of wins and once with that of its losses."""
-    signed = np.concatenate([rows[won > 0.0], -rows[lost > 0.0]])
-    evidence = Evidence.new(History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]])))
-    evidence.vectors[SCALES] = scales
-    if scaled:
-        evidence.vectors[METRIC] = scales
-    return evidence
-
-
 @kernel
 def _maximise(objective: Any, evidence: Any) -> None:
-    """Solve, and once more from there: the second time the predicted error of the last step is negligible."""
-    solve(objective, evidence, GOAL)
+    """Solve, and once more from there: the second time the predicted error of the last step is negligible.
+
+    Separated answers with narrow margins take a few times the passes that one solve may make.
+    """
+    for _ in range(6):
+        solve(objective, evidence, GOAL)
+        if evidence.codes[STATUS] != NOT_CONVERGED:
+            break
     solve(objective, evidence, GOAL)
 
 
@@ -305,14 +309,21 @@ def _summarise(objective: Any, contrasts: Any, outcomes: Any, theta: Any, slope:
     return float(total)
 
 
-def _directions(
-    rows: NDArray[np.float64], tried: NDArray[np.float64], prior: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bases of what the data and the prior determine and of what they leave open, (d, r) and (d, d - r).
+def _summary(
+    objective: Objective, rows: NDArray[np.float64], outcomes: NDArray[np.float64], theta: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    d = len(theta)
+    slope, variance = np.empty((d, d)), np.empty((d, d))
+    log_likelihood = _summarise(objective, rows, outcomes, theta, slope, variance)
+    return float(log_likelihood), slope, variance
 
-    The first has B' (sum n z z' + prior) B = I, the second is orthonormal.
+
+def _directions(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Bases of what a Gram matrix G knows and of what it does not, (d, r) and (d, d - r).
+
+    The first has B'GB = I, the second is orthonormal.
     """
-    values, vectors = np.linalg.eigh((rows.T * tried) @ rows + np.diag(prior))
+    values, vectors = np.linalg.eigh(gram)
     firm = values > RANK_TOLERANCE * len(values) * values[-1]
     return vectors[:, firm] / np.sqrt(values[firm]), vectors[:, ~firm]
 
@@ -326,25 +337,21 @@ def _superfluous(
     return part
 
 
-def _covariance(
-    known: NDArray[np.float64],
-    unknown: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    flattest: float,
-) -> NDArray[np.float64]:
-    """A^-1 B A^-1 within the directions in which A is not flat; inf for coordinates that reach beyond them."""
-    values, vectors = np.linalg.eigh(known.T @ slope @ known)
-    axes = known @ vectors
-    firm = values > flattest
-    inverse = (axes[:, firm] / values[firm]) @ axes[:, firm].T
-    covariance: NDArray[np.float64] = inverse @ variance @ inverse
-    lost = axes[:, ~firm]
-    lost = np.hstack([unknown, lost / np.linalg.norm(lost, axis=0)])
-    loose = np.any(np.abs(lost) > 1e-6, axis=1)
-    covariance[loose] = math.nan
-    covariance[:, loose] = math.nan
-    covariance[loose, loose] = math.inf
+def _separated(signed: NDArray[np.float64], theta: NDArray[np.float64], flat: NDArray[np.float64]) -> bool:
+    """Whether theta, or its part along flat directions (d, r), explains answers and contradicts none."""
+    if np.all(signed @ theta > 0.0):
+        return True
+    along = signed @ flat  # of size |z'theta| for the answers that pulled theta there, 0 for the others
+    pulled = along @ np.linalg.lstsq(along, signed @ theta, rcond=None)[0] if flat.shape[1] > 0 else np.zeros(1)
+    return bool(pulled.max() > 0.0 and pulled.min() >= -1e-5 * pulled.max())
+
+
+def _with_infinite(covariance: NDArray[np.float64], loose: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A covariance in which the coordinates that take part in the directions ``loose`` (d, r) are unknown."""
+    unknown = np.any(np.abs(loose) > 1e-6, axis=1)
+    covariance[unknown] = math.nan
+    covariance[:, unknown] = math.nan
+    covariance[unknown, unknown] = math.inf
     return covariance
 
 
@@ -429,7 +436,9 @@ class PreferenceRegression:
         """Change arguments of the constructor; they are checked by :meth:`fit`."""
         for name, value in parameters.items():
             if name not in _PARAMETERS:
-                raise ValueError(f"{name!r} is no parameter of PreferenceRegression; there are {', '.join(_PARAMETERS)}")
+                raise ValueError(
+                    f"{name!r} is no parameter of PreferenceRegression; there are {', '.join(_PARAMETERS)}"
+                )
             setattr(self, name, value)
         return self
 
@@ -466,8 +475,8 @@ class PreferenceRegression:
         Raises
         ------
         ValueError
-            When ``Z`` is not a finite matrix, ``y`` does not hold two kinds of answers, one for each row, or a parameter
-            is out of range.
+            When ``Z`` is not a finite matrix, ``y`` does not hold two kinds of answers, one for each row, or a
+            parameter is out of range.
         """
         rows = _matrix(Z)
         classes, second = _binary(y, len(rows))
@@ -491,7 +500,11 @@ class PreferenceRegression:
         if not hasattr(self, "fit_"):
             raise _not_fitted(self)
         names = _column_names(Z)
-        if names is not None and hasattr(self, "feature_names_in_") and not np.array_equal(names, self.feature_names_in_):
+        if (
+            names is not None
+            and hasattr(self, "feature_names_in_")
+            and not np.array_equal(names, self.feature_names_in_)
+        ):
             raise ValueError(
                 f"The feature names should match those that were passed during fit: {list(self.feature_names_in_)}, "
                 f"found {list(names)}"
