@@ -6,6 +6,7 @@ from fastcolst.datasets import Log, ReplayResult, read_log, replay
 from fastcolst.estimation import MLE, SGD, OnlineNewton
 from fastcolst.policies import CoLSTIM, DoubleThompson, Duel, MaxInP, MaxPairUCB, SelfSparring, UniformPairs
 from fastcolst.problems import Scenario
+from fastcolst.regression import Fit, PreferenceRegression, fit
 from fastcolst.results import FileFormatError, Result, load_result
 from fastcolst.simulation import simulate
 
@@ -20,16 +21,19 @@ __all__ = [
     "Duel",
     "ExponentialNoise",
     "FileFormatError",
+    "Fit",
     "Log",
     "MaxInP",
     "MaxPairUCB",
     "OnlineNewton",
+    "PreferenceRegression",
     "ReplayResult",
     "Result",
     "Scenario",
     "SelfSparring",
     "Thurstone",
     "UniformPairs",
+    "fit",
     "load_result",
     "read_log",
     "register",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import kernel
 
-__all__ = ["answer", "contexts_array", "count", "feature_rows", "number"]
+__all__ = ["answer", "contexts_array", "count", "counts", "feature_rows", "number"]
 
 LARGEST = 1e140
 """Features beyond this leave too little room for the sums of their squares times squared widths."""
@@ -82,6 +82,18 @@ def feature_rows(
     if not all_moderate(value if ndim == 2 else value.reshape(1, -1), largest):
         _complain(name, value)
     return value
+
+
+def counts(name: str, value: Any, size: int) -> NDArray[np.float64]:
+    """Numbers that are finite and not negative, (size,) float64."""
+    array = _as_numbers(name, value)
+    if array.shape != (size,):
+        raise ValueError(f"{name} has shape {array.shape}; ({size},) is wanted, one for each row")
+    bad = ~((array >= 0.0) & (array < math.inf))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise ValueError(f"{name}[{k}] is {array[k]}; a finite number that is not negative is wanted")
+    return array
 
 
 def contexts_array(
