@@ -44,6 +44,8 @@ __all__ = ["main"]
 COMPARISONS = ("bradley-terry", "thurstone", "exponential")
 SCENARIOS = {"easy": fc.Scenario.easy, "medium": fc.Scenario.medium, "hard": fc.Scenario.hard}
 ESTIMATORS: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "mle": lambda arguments: fc.MLE(score=arguments.score),
+    "online-newton": lambda arguments: fc.OnlineNewton(score=arguments.score),
     "sgd": lambda arguments: fc.SGD(learning_rate=arguments.learning_rate, score=arguments.score),
 }
 CODINGS = ("auto", "signed", "unit")
@@ -404,14 +406,14 @@ def _add_warmup(commands: Any) -> None:
     add = command.add_argument
     add("--policies", default="all", metavar="NAMES", help="names with commas between them [%(default)s]")
     add("--comparison", choices=COMPARISONS, action="append", help="may be repeated [all]")
-    command.set_defaults(estimator="sgd", learning_rate=0.5, score="likelihood")
+    command.set_defaults(estimator="mle", learning_rate=0.5, score="likelihood")
 
 
 def _add_learning(group: Any) -> None:
     add = group.add_argument
     comparison = "how often the better arm wins [%(default)s]"
     add("--comparison", choices=COMPARISONS, default="bradley-terry", help=comparison)
-    add("--estimator", choices=ESTIMATORS, default="sgd", help="how preferences are estimated [%(default)s]")
+    add("--estimator", choices=ESTIMATORS, default="mle", help="how preferences are estimated [%(default)s]")
     add(
         "--learning-rate",
         type=float,
@@ -419,7 +421,7 @@ def _add_learning(group: Any) -> None:
         metavar="RATE",
         help="step length of sgd [%(default)s]",
     )
-    add("--score", choices=SCORES, default="likelihood", help="what a step of sgd follows [%(default)s]")
+    add("--score", choices=SCORES, default="likelihood", help="which equation theta solves [%(default)s]")
 
 
 def _add_output(group: Any, writers: dict[str, _Writer]) -> None:

@@ -157,7 +157,7 @@ def fit(
     >>> import fastcolst as fc
     >>> found = fc.fit([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]], wins=[7, 6, 3], trials=[10, 10, 5])
     >>> found.theta.round(3), found.standard_errors.round(3), found.status
-    (array([0.823, 0.43 ]), array([0.559, 0.545]), 'interior')
+    (array([0.837, 0.414]), array([0.587, 0.563]), 'interior')
     """
     found = _fit(contrasts, wins, trials, comparison=comparison, score=score, ridge=ridge, radius=radius)
     _warn(found, radius, stacklevel=3)
