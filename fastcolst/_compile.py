@@ -225,13 +225,16 @@ def kernel(function: F) -> F:
 
 
 def in_kernels(compiled: Callable[..., Any]) -> Callable[[F], F]:
-    """Let kernels call ``compiled`` for one scalar where Python, and kernels for arrays, call the decorated function."""
+    """Let kernels call ``compiled`` for a scalar where Python, and kernels for arrays, call the decorated function."""
 
     def decorate(function: F) -> F:
         def choose(x: Any) -> Callable[..., Any]:
-            return compiled if isinstance(x, types.Float) else (lambda x: original(x))
+            return compiled if isinstance(x, types.Float) else for_arrays
 
         original = numba.njit(**FLAGS)(function)
+
+        def for_arrays(x: Any) -> Any:
+            return original(x)
 
         @functools.wraps(function)
         def call(x: Any) -> Any:
@@ -243,7 +246,7 @@ def in_kernels(compiled: Callable[..., Any]) -> Callable[[F], F]:
     return decorate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def times_power_of_two(typing_context: Any, value: Any, power: Any) -> Any:
     """value * 2^power, for kernels; ``power`` is a whole number as a float. The result must be a normal number.
 
@@ -403,7 +406,8 @@ class HandleType(types.StructRef):  # type: ignore[misc]
     def __init__(self, fields: Any, instance_class: type) -> None:
         self.instance_class = instance_class
         super().__init__(fields)
-        self.name = f"{instance_class.__module__}.{instance_class.__qualname__}: {self.name}"
+        fields_name: str = self.name  # type: ignore[has-type]
+        self.name = f"{instance_class.__module__}.{instance_class.__qualname__}: {fields_name}"
 
 
 structref.register(HandleType)
@@ -412,8 +416,8 @@ structref.register(HandleType)
 def handle(value: Any) -> Any:
     """In kernels, a NamedTuple of arrays as a handle, at any depth; anything else as it is.
 
-    A NamedTuple goes by value: every function that it passes through counts two references for each of its arrays, which
-    for twenty arrays and six functions takes longer than the arithmetic. A handle counts one.
+    A NamedTuple goes by value: every function that it passes through counts two references for each of its arrays,
+    which for twenty arrays and six functions takes longer than the arithmetic. A handle counts one.
     """
     return value
 
@@ -431,14 +435,15 @@ def _holds_arrays(type_: Any) -> bool:
     return isinstance(type_, types.Array) or any(map(_holds_arrays, getattr(type_, "types", ())))
 
 
-@overload(handle, jit_options=dict(FLAGS), strict=False)
+@overload(handle, jit_options=dict(FLAGS), strict=False)  # type: ignore[untyped-decorator]
 def _compiled_handle(value: Any) -> Any:
     handle_type = _handle_type(value)
     if handle_type is value:
         return lambda value: value
     lines = "\n".join(f"    made.{name} = handle(value.{name})" for name in value.instance_class._fields)
     scope = {"handle": handle, "handle_type": handle_type, "new": structref.new}
-    exec(f"def make(value):\n    made = new(handle_type)\n{lines}\n    return made", scope)  # fields are known here only
+    source = f"def make(value):\n    made = new(handle_type)\n{lines}\n    return made"
+    exec(source, scope)  # noqa: S102  the names of the fields are known here only
     return scope["make"]
 
 

@@ -406,14 +406,14 @@ def _add_warmup(commands: Any) -> None:
     add = command.add_argument
     add("--policies", default="all", metavar="NAMES", help="names with commas between them [%(default)s]")
     add("--comparison", choices=COMPARISONS, action="append", help="may be repeated [all]")
-    command.set_defaults(estimator="mle", learning_rate=0.5, score="likelihood")
+    command.set_defaults(estimator="sgd", learning_rate=0.5, score="likelihood")
 
 
 def _add_learning(group: Any) -> None:
     add = group.add_argument
     comparison = "how often the better arm wins [%(default)s]"
     add("--comparison", choices=COMPARISONS, default="bradley-terry", help=comparison)
-    add("--estimator", choices=ESTIMATORS, default="mle", help="how preferences are estimated [%(default)s]")
+    add("--estimator", choices=ESTIMATORS, default="sgd", help="how preferences are estimated [%(default)s]")
     add(
         "--learning-rate",
         type=float,

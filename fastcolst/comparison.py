@@ -61,7 +61,7 @@ def _exponential(x: float) -> float:
     value = times_power_of_two(p, power)
     value = 0.0 if x < -708.0 else value
     value = np.inf if x > 709.0 else value
-    return x if x != x else value
+    return x if np.isnan(x) else value
 
 
 @in_kernels(_exponential)
@@ -380,6 +380,7 @@ class ExponentialNoise(NamedTuple):
 
 
 # --- the normal law's tails ---------------------------------------------------------------------------------
+
 
 @helper
 def _erfcx(x: Any) -> Any:

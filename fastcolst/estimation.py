@@ -2,8 +2,8 @@
 
 An estimator is a registered NamedTuple of numbers; what it remembers is a NamedTuple of arrays that holds at least
 ``theta``. It takes one comparison at a time through the generic function :func:`learn`. One that puts work off until
-theta is wanted says so through :func:`is_stale` and does it in its Python method ``refresh(model, memory)``: what needs a
-whole history is rare, and costs all other kernels too much compilation.
+theta is wanted says so through :func:`is_stale` and does it in its Python method ``refresh(model, memory)``: what needs
+a whole history is rare, and costs all other kernels too much compilation.
 """
 
 from __future__ import annotations
@@ -190,7 +190,8 @@ def _push(objective: Any, memory: Any, contrast: Any, sign: float, limit: float)
 
     With v = H^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = S(e + q s). Then theta += s v, and the
     curvature at the new margin enters H. On the boundary v is made tangent to the ball. Returns False, and changes
-    nothing, when the step would be longer than ``limit`` standard errors, or leads off the boundary: a full solve is due.
+    nothing, when the step would be longer than ``limit`` standard errors, or leads off the boundary: a full solve is
+    due.
 
     O(d^2).
     """
@@ -306,9 +307,9 @@ AUTO_RADIUS = 20.0
 class MLE(NamedTuple):
     """The maximum-likelihood estimate of everything seen, at every moment, to a stated tolerance.
 
-    theta minimises -sum log F(z~'theta) + ridge/2 |theta|^2 over |theta| <= radius, z~ = z for a win of the first and -z
-    otherwise. A comparison is learned by an implicit Newton step, in O(d^2); the error that builds up is predicted, and
-    before it exceeds the tolerance one pass over the history removes it. The number of passes grows like log t.
+    theta minimises -sum log F(z~'theta) + ridge/2 |theta|^2 over |theta| <= radius, z~ = z for a win of the first and
+    -z otherwise. A comparison is learned by an implicit Newton step, in O(d^2); the error that builds up is predicted,
+    and before it exceeds the tolerance one pass over the history removes it. The number of passes grows like log t.
 
     Parameters
     ----------
@@ -317,8 +318,8 @@ class MLE(NamedTuple):
     ridge : float, default 0.0
         Penalty ridge/2 |theta|^2; at least 0.
     radius : float, "auto" or None
-        theta is kept within |theta| <= radius. "auto": 20 in the norm sqrt(sum (max|z_k| theta_k)^2), which rescaling of
-        features leaves alone, and which keeps theta finite while it explains every comparison. None: no bound.
+        theta is kept within |theta| <= radius. "auto": 20 in the norm sqrt(sum (max|z_k| theta_k)^2), which rescaling
+        of features leaves alone, and which keeps theta finite while it explains every comparison. None: no bound.
     score : {"likelihood", "residual"}
         "likelihood": as above. "residual": the paper's sum (Y - F(z'theta)) z = 0, which is another estimate unless the
         model is logistic; to be preferred for exponential noise, whose likelihood is not smooth.
@@ -330,8 +331,8 @@ class MLE(NamedTuple):
 
     Notes
     -----
-    A comparison costs O(d^2), and a fused simulation rarely a quarter more than with :class:`SGD`. Memory: 8 d bytes for
-    each comparison. ``policy.status`` tells how the estimate stands: "interior", "boundary" (a larger ball would give a
+    A comparison costs O(d^2), and now and then a pass over all of them O(n d^2). Memory: 8 d bytes for each
+    comparison. ``policy.status`` tells how the estimate stands: "interior", "boundary" (a larger ball would give a
     larger estimate), "separated" (every comparison is explained: no finite maximum) or "not-converged".
 
     References
@@ -351,7 +352,7 @@ class MLE(NamedTuple):
 
     tolerance: float = 1e-3
     ridge: float = 0.0
-    radius: Any = "auto"  # kernels see a number: -1 for auto, inf for None
+    radius: Any = "auto"  # kernels see a number: -inf for auto, inf for None
     score: Any = "likelihood"  # kernels see 0 or 1
 
     def checked(self) -> MLE:
@@ -362,13 +363,13 @@ class MLE(NamedTuple):
         if isinstance(self.radius, str):
             if self.radius != "auto":
                 raise ValueError(f"MLE: radius is {self.radius!r}; a positive number, 'auto' or None is wanted")
-            radius = -1.0
+            radius = -math.inf
         else:
-            radius = -1.0 if self.radius == -1.0 else radius_number(self.radius, "MLE")
+            radius = self.radius if self.radius == -math.inf else radius_number(self.radius, "MLE")
         return self._replace(radius=radius, score=score_code(self.score, "MLE"))
 
     def __repr__(self) -> str:
-        radius = {-1.0: "auto", math.inf: None}.get(self.radius, self.radius)
+        radius = {-math.inf: "auto", math.inf: None}.get(self.radius, self.radius)
         return (
             f"MLE(tolerance={self.tolerance!r}, ridge={self.ridge!r}, radius={radius!r}, "
             f"score={SCORES[int(self.score)]!r})"
@@ -456,7 +457,9 @@ class OnlineNewton(NamedTuple):
             raise ValueError(f"OnlineNewton: history is {self.history!r}; a whole number of at least 0 is wanted")
         _check_ridge(self.ridge, "OnlineNewton")
         if self.ridge == 0.0:
-            raise ValueError("OnlineNewton: ridge is 0.0; a positive number is wanted: separable answers have no maximum")
+            raise ValueError(
+                "OnlineNewton: ridge is 0.0; a positive number is wanted: separable answers have no maximum"
+            )
         return self._replace(score=score_code(self.score, "OnlineNewton"))
 
     def __repr__(self) -> str:

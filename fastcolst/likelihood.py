@@ -166,13 +166,13 @@ class Objective(NamedTuple):
 @helper
 def slope(objective: Any, e: float) -> float:
     """s(e) = -psi'(e) of one comparison."""
-    return score(objective.model, e) if objective.score == 0 else cdf(objective.model, -e)
+    return float(score(objective.model, e) if objective.score == 0 else cdf(objective.model, -e))
 
 
 @helper
 def bend(objective: Any, e: float) -> float:
     """w(e) = psi''(e) of one comparison."""
-    return curvature(objective.model, e) if objective.score == 0 else pdf(objective.model, e)
+    return float(curvature(objective.model, e) if objective.score == 0 else pdf(objective.model, e))
 
 
 # --- all comparisons ----------------------------------------------------------------------------------------
@@ -421,10 +421,10 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     A pass costs O(n d^2), and there are at most 60. When pushes had kept theta near the maximum one pass is enough as a
     rule, and with many features it needs no information, O(n d), while that on hand is good enough for the step.
 
-    A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more than
-    a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed by a
-    pass: its error is predicted as kappa times the decrement times the step in the scales of the data. The first pass
-    after pushes shows how large the error was, and so how well it had been predicted: kappa follows.
+    A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
+    than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
+    by a pass: its error is predicted as kappa times the decrement times the step in the scales of the data. The first
+    pass after pushes shows how large the error was, and so how well it had been predicted: kappa follows.
     """
     theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
     gradient, step, trial = vectors[GRADIENT], vectors[STEP], vectors[TRIAL]
@@ -539,8 +539,8 @@ def ball_step(radius: float, evidence: Any) -> float:
 
     Notes
     -----
-    O(d^3). To the diagonal of H a few trillionths are added, so that directions of which the data know nothing, in which
-    the gradient is zero, get a step of zero.
+    O(d^3). To the diagonal of H a few trillionths are added, so that directions of which the data know nothing, in
+    which the gradient is zero, get a step of zero.
     """
     theta, vectors, factor, penalised = evidence.theta, evidence.vectors, evidence.factor, evidence.penalised
     metric, gradient, step = vectors[METRIC], vectors[GRADIENT], vectors[STEP]
@@ -598,4 +598,4 @@ def distance(evidence: Evidence, exact: Evidence) -> float:
     """Distance of an estimate from the exact one, in the standard errors of the latter."""
     off = evidence.theta - exact.theta
     curvature = exact.information + np.diag(exact.numbers[MU] * exact.vectors[METRIC] ** 2)
-    return float(np.sqrt(max(0.0, off @ curvature @ off)))
+    return float(np.sqrt(np.maximum(off @ curvature @ off, 0.0)))

@@ -269,7 +269,10 @@ def test_an_estimator_of_ones_own_learns_in_a_kernel():
     ("value", "message"),
     [
         ("adam", r"estimator is 'adam'; wanted 'sgd', 'mle', 'online-newton' or an estimator"),
-        (None, r"estimator is None; wanted 'sgd', 'mle', 'online-newton' or a NamedTuple with the methods memory and learn"),
+        (
+            None,
+            r"estimator is None; wanted 'sgd', 'mle', 'online-newton' or a NamedTuple with the methods",
+        ),
         (SGD, r"estimator is <class .*SGD"),
         (Forgetful(), r"estimator is Forgetful"),
         (NotATuple(), r"estimator: register needs a class that derives from typing\.NamedTuple"),

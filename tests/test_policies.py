@@ -105,8 +105,8 @@ def test_object_fused_loop_and_reference_choose_the_same_duels(name, d):
     n, horizon = 20, rounds(20_000, 200)
     model, plain = MODELS[name]
     options = {"n_arms": n, "horizon": horizon, "exploration_rounds": rounds(n * d, 2 * d)}
-    policy = fc.CoLSTIM(d, comparison=model, estimator="sgd", rng=3, **options)
-    fused = fc.CoLSTIM(d, comparison=model, estimator="sgd", rng=3, **options)
+    policy = fc.CoLSTIM(d, comparison=model, rng=3, **options)
+    fused = fc.CoLSTIM(d, comparison=model, rng=3, **options)
     twin, rng = reference.CoLSTIM(d, comparison=plain, **options), streams.generator(3)
     problem = Problem(d, n, model)
 
@@ -175,7 +175,7 @@ def twin_of(policy_options, d, **more):
 def test_every_option_agrees_with_the_reference(name):
     d, n, horizon = 3, 7, rounds(1500, 120)
     options = {"n_arms": n, "horizon": horizon, **OPTIONS[name]}
-    policy, twin = fc.CoLSTIM(d, rng=11, **{"estimator": "sgd", **options}), twin_of(options, d)
+    policy, twin = fc.CoLSTIM(d, rng=11, **options), twin_of(options, d)
     pairs = follow(policy, twin, streams.generator(11), Problem(d, n, fc.BradleyTerry()).chunk(horizon))
     assert policy.status == "ready"
     np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-10)
@@ -197,7 +197,7 @@ def test_both_scores_agree_with_the_reference(name, score):
         "exploration_rounds": 20,
         "estimator": fc.SGD(score=score),
     }
-    policy, twin = fc.CoLSTIM(d, rng=2, **{"estimator": "sgd", **options}), twin_of(options, d)
+    policy, twin = fc.CoLSTIM(d, rng=2, **options), twin_of(options, d)
     follow(policy, twin, streams.generator(2), Problem(d, n, MODELS[name][0]).chunk(horizon))
     np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-10)
 
@@ -727,7 +727,7 @@ def choose_with(policy, contexts, raw):
 def test_the_scale_of_a_feature_plays_no_role(seed, power):
     """Contexts times c, theta and its steps over c: with powers of two the duels are the same, bit for bit."""
     rng, c = np.random.default_rng(seed), 2.0**power
-    plain = fc.CoLSTIM(2, n_arms=4, horizon=60, exploration_rounds=6, rng=seed, estimator="sgd")
+    plain = fc.CoLSTIM(2, n_arms=4, horizon=60, exploration_rounds=6, rng=seed)
     scaled = fc.CoLSTIM(2, n_arms=4, horizon=60, exploration_rounds=6, rng=seed, estimator=fc.SGD(0.5 / c**2))
     for _ in range(20):
         contexts = rng.normal(size=(4, 2))

@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._compile import make_agent
+from fastcolst.estimation import FULL, LEARNED, OVERFLOW
+from fastcolst.likelihood import LEARNED as N_LEARNED
+from fastcolst.likelihood import WARM, distance
 from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count, feature_rows, number
 from fastcolst.policies.rounds import (
     ESTIMATE_DUE,
@@ -32,9 +35,6 @@ from fastcolst.policies.rounds import (
     play,
     probabilities,
 )
-from fastcolst.estimation import FULL, LEARNED, OVERFLOW
-from fastcolst.likelihood import LEARNED as N_LEARNED
-from fastcolst.likelihood import WARM, distance
 from fastcolst.streams import entropy_of, generator
 
 __all__ = ["Duel", "IndexPolicy", "LinearPolicy", "Policy"]
@@ -42,6 +42,9 @@ __all__ = ["Duel", "IndexPolicy", "LinearPolicy", "Policy"]
 SMALLEST_RIDGE = 1e-200
 LARGEST_WIDTH = 1e150
 """Widths beyond this have squares that leave no room for their sums."""
+
+STATUS_ROUNDS = 64
+"""How often a policy looks whether its estimate is the maximum it should be."""
 
 UNKNOWN = 2**62
 """tau as long as the number of arms is not known."""
@@ -184,6 +187,8 @@ class Policy:
         self._drawn = None
         first, second = divmod(pair, buffers.shape[0])
         round_ = int(self._state.counters[ROUND])
+        if round_ % STATUS_ROUNDS == 0:
+            self._note_status()
         shown = buffers.contrast.copy()
         shown.flags.writeable = False
         if first != second:
@@ -477,7 +482,7 @@ class LinearPolicy(Policy):
         return str(estimator.status(self._estimate())) if hasattr(estimator, "status") else "ready"
 
     def _estimate(self) -> Any:
-        """The estimator's memory with theta up to date. Reading must not change what comes later: a copy, if need be."""
+        """The estimator's memory with theta up to date: a copy, if need be, since reading must change nothing."""
         if not estimate_is_old(self._agent):
             return self._state.memory
         state = snapshot(self._state)
@@ -621,8 +626,8 @@ def snapshot(state: Any) -> Any:
 
 
 STATUS_WARNINGS = {
-    "boundary": "after {n} comparisons the maximum of the likelihood lies outside the ball that theta is kept in; a larger "
-    "radius, or ridge > 0, moves it",
+    "boundary": "after {n} comparisons the maximum of the likelihood lies outside the ball that theta is kept in; a "
+    "larger radius, or ridge > 0, moves it",
     "separated": "after {n} comparisons theta explains them all: the likelihood has no finite maximum and theta is its "
     "maximum on the ball; ridge > 0 gives a finite one",
     "not-converged": "the maximum of the likelihood of {n} comparisons was not reached in 60 passes; theta is the best "

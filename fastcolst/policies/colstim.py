@@ -142,7 +142,7 @@ class CoLSTIM(LinearPolicy):
         The comparison function F by which the estimator learns.
     perturbation : str or model, optional
         Whose G perturbs the utilities; None: the comparison model's own.
-    estimator : str or estimator, default "mle"
+    estimator : str or estimator, default "sgd"
         How theta is estimated.
     ridge : float, default 0.0
         Added to the diagonal of the Gram matrix M. 0 is the paper's: the exploration then goes on until M is
@@ -198,7 +198,7 @@ class CoLSTIM(LinearPolicy):
         horizon: int | None = None,
         comparison: Any = "bradley-terry",
         perturbation: Any = None,
-        estimator: Any = "mle",
+        estimator: Any = "sgd",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,

@@ -82,7 +82,7 @@ class MaxInP(LinearPolicy):
         the constants stay.
     comparison : str or model, default "bradley-terry"
         The comparison function F by which the estimator learns.
-    estimator : str or estimator, default "mle"
+    estimator : str or estimator, default "sgd"
         How theta is estimated.
     ridge : float, default 0.0
         Added to the diagonal of the Gram matrix M. With 0 the exploration goes on until M is invertible.
@@ -138,7 +138,7 @@ class MaxInP(LinearPolicy):
         n_arms: int | None = None,
         horizon: int | None = None,
         comparison: Any = "bradley-terry",
-        estimator: Any = "mle",
+        estimator: Any = "sgd",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,

@@ -347,8 +347,8 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
     Returns
     -------
     code, learned : int
-        A code of :func:`fastcolst.estimation.learn` and the number of comparisons learned, which is less than m when the
-        code is not 0.
+        A code of :func:`fastcolst.estimation.learn` and the number of comparisons learned, which is less than m when
+        the code is not 0.
 
     Notes
     -----
