@@ -143,7 +143,7 @@ def test_separable_answers_for_ever_stay_on_the_ball(score):
 
 def test_separated_answers_warn_once():
     rng = np.random.default_rng(2)
-    policy = fc.CoLSTIM(2, n_arms=4, exploration_rounds=8, estimator="mle", rng=0)
+    policy = fc.CoLSTIM(2, n_arms=4, exploration_rounds=8, estimator="mle", allow_self_duel=False, rng=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(1200):
