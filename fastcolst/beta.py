@@ -133,12 +133,12 @@ def beta_variate(wins: float, losses: float, state: Any) -> Any:
 def _is_hopeless(law: Any, floor: Any, u: float) -> bool:
     """True when ``u`` says at once that a variate does not lie above a floor, given as (m, log m, log(1 - m)).
 
-    Beyond the mode P(theta > m) <= f(m) = exp(-y), which is below 1/(1 + y + y^2/2 + y^3/6). No branch, no exponential:
-    a loop over it runs in vectors. What is hopeless remains so for every higher floor.
+    Beyond the mode P(theta > m) <= f(m) (1 - m) = exp(-y), which is below 1/(1 + y + y^2/2 + y^3/6). No branch, no
+    exponential: a loop over it runs in vectors. What is hopeless remains so for every higher floor.
     """
     wins, losses, constant = law
     m, log_m, log_span = floor
-    y = -(wins * log_m + losses * log_span + constant)
+    y = -(wins * log_m + (losses + 1.0) * log_span + constant)
     beyond_mode = wins * (1.0 - m) <= losses * m
     return bool(beyond_mode & (y > 0.0) & (u * (1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0)))) >= 1.0))
 
