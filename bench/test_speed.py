@@ -13,6 +13,7 @@ import numpy_colstim
 import pytest
 
 import fastcolst as fc
+from fastcolst import reference
 from fastcolst.policies.rounds import select
 
 N, D = 50, 10
@@ -170,6 +171,59 @@ def test_memory_does_not_grow_with_the_horizon(benchmark, report):
     )
     megabytes = benchmark.pedantic(in_new_process, args=(code,), rounds=1, iterations=1)
     report("memory of 10,000,000 rounds in one call", megabytes, 300, "MB")
+
+
+@numba.njit
+def index_choices(rule, state, contexts, raws, work):
+    """Choices for given numbers, without the cost of leaving the compiler."""
+    total = 0
+    for r in range(raws.shape[0]):
+        first, second = select(rule, state, contexts, raws[r], work)
+        total += first + second
+    return total
+
+
+@pytest.mark.parametrize("n_rounds", [0, 1000, 20_000])
+@pytest.mark.parametrize(("policy", "limit"), [(fc.DoubleThompson, 8), (fc.SelfSparring, 3)])
+def test_choice_by_index(benchmark, report, policy, limit, n_rounds):
+    arms = policy(n_arms=N, rng=1)
+    run = fc.Scenario(theta=np.linspace(0.0, 2.0, N), contexts=np.eye(N)).start(1, 0)
+    for _ in range(n_rounds // 100):
+        arms._play(run.next_chunk(100), np.zeros((101, 3)))
+    rng = np.random.default_rng(1)
+    raws, work = rng.random((2000, arms._rule.n_raw(N))), np.empty(arms._rule.work_shape(N, D))
+    arguments = (arms._rule, arms._state, rng.normal(size=(D, N)), raws, work)
+    if policy is fc.DoubleThompson:
+        wins, losses, size = arms._state.wins, arms._state.wins.T, (N, N)
+    else:
+        wins, losses, size = arms._state.laws[0], arms._state.laws[1], (2, N)
+    index_choices(*arguments)
+    numpy = best(lambda: [rng.beta(wins + 1.0, losses + 1.0, size) for _ in range(50)], repeats=15) / 50
+    benchmark.pedantic(choices, args=arguments, rounds=25, iterations=1)
+    ours = benchmark.stats.stats.min / len(raws)
+    what = f"{policy.__name__}, n={N}, after {n_rounds:,} rounds"
+    report(f"choice of {what}", 1e6 * ours, limit, "us")
+    report(f"NumPy's Beta draws over the choice of {what}", numpy / ours, 5, "times", at_least=True)
+
+
+@pytest.mark.parametrize("name", ["DoubleThompson", "SelfSparring"])
+def test_regret_by_index(benchmark, report, name):
+    """100 runs of 20,000 rounds on ten Bradley-Terry arms, against as many of the reference; some minutes."""
+    theta, horizon, runs = np.linspace(0.0, 2.0, 10), 20_000, 100
+    scenario = fc.Scenario(theta=theta, contexts=np.eye(10))
+    result = benchmark.pedantic(
+        fc.simulate, args=({name: getattr(fc, name)()}, scenario, horizon, runs, 1), rounds=1, iterations=1
+    )
+    ours = result.average_regret[name][:, -1]
+    rng, contexts = np.random.default_rng(1), np.eye(10)
+    theirs = [
+        reference.simulate(
+            getattr(reference, name)(10), lambda t: contexts, theta, reference.BradleyTerry(), horizon, rng
+        )[0][-1]
+        for _ in range(runs)
+    ]
+    z = abs(ours.mean() - np.mean(theirs)) / np.sqrt((ours.var(ddof=1) + np.var(theirs, ddof=1)) / runs)
+    report(f"regret of {name} against the reference, |z|", z, 4)
 
 
 def test_import(benchmark, report):

@@ -632,7 +632,7 @@ def used_cleanly() -> None:
     ball = fc.Scenario(theta=np.array([1.0, 0.5]), n_arms=3, comparison=fc.BradleyTerry(1.0))
     for scenario in (array, ball):
         use(fc.CoLSTIM(2, n_arms=3, rng=1, **SMALL_MODELS, **CONSTANTS), np.copy, [True] * 3, scenario)
-    fc.fit(np.array([[1.0, 0.5], [0.5, -1.0], [-1.0, 0.25]]), np.array([1.0, 0.0, 1.0]))
+    fc.fit(np.array([[1.0, 0.5], [0.5, -1.0], [-1.0, 0.25]]), np.array([1.0, 0.0, 1.0]), ridge=1.0)
     assert min(signatures().values()) >= 1
 
 

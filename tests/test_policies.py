@@ -639,6 +639,8 @@ def test_a_copy_goes_on_by_itself_and_takes_the_same_answers(duplicate):
         fc.CoLSTIM.from_theorem(2, n_arms=5, horizon=10**6, rho=0.5, rng=np.random.default_rng(1)),
         fc.UniformPairs(rng=np.random.SeedSequence(5)),
         fc.UniformPairs(4, n_arms=3),
+        fc.DoubleThompson(2, alpha=0.7, rng=3),
+        fc.SelfSparring(n_arms=5, rng=3),
     ],
     ids=lambda policy: type(policy).__name__,
 )
