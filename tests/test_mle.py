@@ -13,6 +13,8 @@ import fastcolst as fc
 from fastcolst import reference
 from fastcolst.likelihood import PASSED_ROWS
 
+pytestmark = pytest.mark.jit  # passes over thousands of comparisons take hours in plain Python
+
 MODELS = {
     "bradley-terry": (fc.BradleyTerry(0.8), reference.BradleyTerry(0.8), "likelihood"),
     "thurstone": (fc.Thurstone(0.7), reference.Thurstone(0.7), "likelihood"),
