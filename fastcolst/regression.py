@@ -38,6 +38,12 @@ __all__ = ["Fit", "PreferenceRegression", "fit"]
 TOLERANCE = 1e-7
 """Standard errors to which Newton's method is asked for the maximum; its last step squares them."""
 
+REST = 1e-9
+"""Standard errors by which theta may move when the search starts again from where it ended."""
+
+MOST_PASSES = 400
+"""Passes over the data after which the search is given up."""
+
 SMALLEST_SCALE = 1e-140
 """Features all below this have squares that underflow."""
 
@@ -146,7 +152,7 @@ def fit(
     -----
     Newton's method, O(m d^2) a pass, with usually fewer than 10 passes; separated answers take some 40. The estimate is
     good to 1e-9 of its standard errors. Where the contrasts do not span all directions, the shortest of the equally
-    good estimates is returned.
+    good estimates is returned. For an F of one's own that is not log-concave the maximum may be a local one.
 
     References
     ----------
@@ -248,15 +254,20 @@ def _warn(found: Fit, radius: float | str | None, stacklevel: int) -> None:
 
 
 def _maximise(objective: Objective, evidence: Evidence) -> None:
-    """Solve, and once more from there: the second time the predicted error of the last step is negligible.
+    """Solve again and again from there until theta rests.
 
-    Separated answers with narrow margins take a few times the passes that one solve may make.
+    Of a log-concave F the second time moves it by less than was asked for, and leaves the square of that. Newton's
+    method is slower where F is not log-concave, since it takes no negative curvature, and where separated answers have
+    narrow margins: both may take several times the passes that one solve makes.
     """
-    for _ in range(6):
+    codes = evidence.codes
+    while codes[PASSES] < MOST_PASSES:
+        before = evidence.theta.copy()
         _solve_anew(objective, evidence)
-        if evidence.codes[STATUS] != NOT_CONVERGED:
-            break
-    _solve_anew(objective, evidence)
+        moved = evidence.theta - before
+        if codes[STATUS] != NOT_CONVERGED and moved @ evidence.penalised @ moved <= REST**2:
+            return
+    codes[STATUS] = NOT_CONVERGED
 
 
 def _solve_anew(objective: Objective, evidence: Evidence) -> None:
@@ -265,60 +276,59 @@ def _solve_anew(objective: Objective, evidence: Evidence) -> None:
 
 
 @kernel
-def _summarise(objective: Any, contrasts: Any, outcomes: Any, theta: Any, slope: Any, variance: Any) -> float:
-    """Log-likelihood at theta, and what its covariance is made of.
+def _log_likelihood(model: Any, margins: Any, outcomes: Any) -> float:
+    """Sum of w log F(e) + (n - w) log F(-e) over margins e (m,), given wins and losses (m, 2). O(m)."""
+    total = 0.0
+    for i in range(margins.size):
+        if outcomes[i, 0] > 0.0:
+            total += outcomes[i, 0] * log_cdf(model, margins[i])
+        if outcomes[i, 1] > 0.0:
+            total += outcomes[i, 1] * log_cdf(model, -margins[i])
+    return float(total)
+
+
+@kernel
+def _add_information(objective: Any, contrasts: Any, margins: Any, trials: Any, slope: Any, variance: Any) -> None:
+    """What the covariance of an estimate is made of.
 
     Parameters
     ----------
     objective : Objective
     contrasts : (m, d) float64
-    outcomes : (m, 2) float64
-        Wins and losses.
-    theta : (d,) float64
+    margins, trials : (m,) float64
     slope, variance : (d, d) float64
-        Overwritten by the expected slope and the variance of the score, without the ridge.
+        The expected slope and the variance of the score, without the ridge, are added to these.
 
     Notes
     -----
     O(m d^2).
     """
-    d = theta.size
-    slope[:] = 0.0
-    variance[:] = 0.0
+    d = contrasts.shape[1]
     model = objective.model
-    total = 0.0
-    for i in range(contrasts.shape[0]):
-        e = 0.0
-        for k in range(d):
-            e += theta[k] * contrasts[i, k]
-        wins, losses = outcomes[i, 0], outcomes[i, 1]
-        if wins > 0.0:
-            total += wins * log_cdf(model, e)
-        if losses > 0.0:
-            total += losses * log_cdf(model, -e)
+    for i in range(margins.size):
+        e = margins[i]
+        if cdf(model, -np.abs(e)) == 0.0:
+            continue  # certain as far as numbers tell: no information, though a quotient of zeros would be nan
         if objective.score == 0:
-            bent = spread = (wins + losses) * weight(model, e)
+            bent = spread = trials[i] * weight(model, e)
         else:
-            bent = (wins + losses) * pdf(model, e)
-            spread = (wins + losses) * cdf(model, e) * cdf(model, -e)
+            bent = trials[i] * pdf(model, e)
+            spread = trials[i] * cdf(model, e) * cdf(model, -e)
         for k in range(d):
-            for j in range(k + 1):
+            for j in range(d):
                 product = contrasts[i, k] * contrasts[i, j]
                 slope[k, j] += bent * product
                 variance[k, j] += spread * product
-    for k in range(d):
-        for j in range(k):
-            slope[j, k] = slope[k, j]
-            variance[j, k] = variance[k, j]
-    return float(total)
 
 
 def _summary(
     objective: Objective, rows: NDArray[np.float64], outcomes: NDArray[np.float64], theta: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    d = len(theta)
-    slope, variance = np.empty((d, d)), np.empty((d, d))
-    log_likelihood = _summarise(objective, rows, outcomes, theta, slope, variance)
+    """Log-likelihood at theta, expected slope and variance of the score there."""
+    margins, d = rows @ theta, len(theta)
+    slope, variance = np.zeros((d, d)), np.zeros((d, d))
+    log_likelihood = _log_likelihood(objective.model, margins, outcomes)
+    _add_information(objective, rows, margins, outcomes.sum(axis=1), slope, variance)
     return float(log_likelihood), slope, variance
 
 
