@@ -7,6 +7,7 @@ from pathlib import Path
 
 import hypothesis
 import numba
+import numpy as np
 import pytest
 
 JIT = not numba.config.DISABLE_JIT
@@ -23,6 +24,16 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or _PROFIL
 def rounds(jit: int, nojit: int) -> int:
     """How many rounds to play: `jit` with compiled kernels, `nojit` with interpreted ones."""
     return jit if JIT else nojit
+
+
+FITTED = ("baseball", "citations", "flatlizards", "train_choice")
+"""Folders of the real data with published fits, reference_fit.json by R and reference_mp.json with forty digits."""
+
+
+def comparison_counts(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Contrasts (m, d), wins (m,) and trials (m,) of one of those folders."""
+    rows = np.genfromtxt(folder / "difference_vectors.csv", delimiter=",", skip_header=1)
+    return rows[:, 2:], rows[:, 0], rows[:, 1]
 
 
 def pytest_configure(config: pytest.Config) -> None:

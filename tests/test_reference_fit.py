@@ -6,7 +6,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from conftest import rounds
+from conftest import FITTED, comparison_counts, rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -17,12 +17,6 @@ MODELS = [BradleyTerry(1.7), Thurstone(0.8), ExponentialNoise(1.3)]
 SCORES = ["likelihood", "residual"]
 # R and the high-precision fits write F = Phi(u); ours is Phi(u / (sigma sqrt 2))
 PUBLISHED = {"logit": BradleyTerry(), "probit": Thurstone(math.sqrt(0.5)), "laplace": ExponentialNoise()}
-DATASETS = ["baseball", "citations", "flatlizards", "train_choice"]
-
-
-def table(folder):
-    rows = np.genfromtxt(folder / "difference_vectors.csv", delimiter=",", skip_header=1)
-    return rows[:, 2:], rows[:, 0], rows[:, 1]
 
 
 def answers(seed, m, d, *, model=None, theta=None, spread=0.0):
@@ -50,9 +44,9 @@ def loss_gradient(contrasts, wins, trials, theta, model, score, ridge):
 # --- published fits -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("name", FITTED)
 def test_fits_made_with_forty_digits(shared, name):
-    contrasts, wins, trials = table(shared / "data" / name)
+    contrasts, wins, trials = comparison_counts(shared / "data" / name)
     fits = json.loads((shared / "data" / name / "reference_mp.json").read_text())["fits"]
     assert len(fits) == 5
     for key, published in fits.items():
@@ -68,10 +62,10 @@ def test_fits_made_with_forty_digits(shared, name):
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("name", FITTED)
 def test_fits_made_with_r(shared, name, link):
     published = json.loads((shared / "data" / name / "reference_fit.json").read_text())["fits"][link]
-    found = fit(*table(shared / "data" / name), comparison=PUBLISHED[link])
+    found = fit(*comparison_counts(shared / "data" / name), comparison=PUBLISHED[link])
     np.testing.assert_allclose(found.theta, published["coef"], rtol=1e-9)
     np.testing.assert_allclose(found.standard_errors, published["se_fisher"], rtol=1e-9)
 
