@@ -14,7 +14,7 @@ import pytest
 
 import fastcolst as fc
 from fastcolst import reference
-from fastcolst.policies.rounds import select
+from fastcolst.policies.rounds import draw_block, select
 
 N, D = 50, 10
 SCENARIO = fc.Scenario.hard(n_arms=N, n_features=D)
@@ -113,7 +113,7 @@ def choice_seconds(policy, n_arms, n_rounds=2000):
     rule, state = policy._rule, policy._state
     raw = np.empty((len(chunk.best), rule.n_raw(n_arms)))
     for row in raw:
-        rule.draw_block(policy._rng, row)
+        draw_block(rule, policy._rng, row)
     work = np.empty(rule.work_shape(n_arms, D))
     return best(lambda: choices(rule, state, chunk, raw, work), repeats=15) / len(chunk.best)
 

@@ -362,9 +362,12 @@ class ExponentialNoise(NamedTuple):
         return score(self, u) * score(self, -u)
 
     def curvature(self, u: Any) -> Any:
-        """(log F)'' with its sign turned: 0 for u <= 0, where log F is a straight line."""
+        """(log F)'' with its sign turned: 0 for u < 0, where log F is a straight line.
+
+        At the kink the value from above: at theta = 0, where a search starts, every margin is 0.
+        """
         e = 0.5 * exp(-np.maximum(self.rate * u, 0.0))
-        return (u > 0.0) * self.rate * self.rate * e / ((1.0 - e) * (1.0 - e))
+        return (u >= 0.0) * self.rate * self.rate * e / ((1.0 - e) * (1.0 - e))
 
     def raw(self, rng: Generator, size: Any = None) -> Any:
         """Standard exponential variates."""

@@ -45,8 +45,9 @@ SEPARATED = 2
 NOT_CONVERGED = 3
 STATUSES = ("interior", "boundary", "separated", "not-converged")
 """interior: the maximum. boundary: the maximum on the ball; a larger ball would give a larger estimate. separated:
-theta explains every comparison, so that the likelihood has no finite maximum; theta is its maximum on the ball, or
-merely a point of high likelihood where there is no ball. not-converged: passes ran out."""
+theta explains every comparison, or there is a direction that explains some the better the further one goes and none the
+worse, so that the likelihood has no finite maximum; theta is its maximum on the ball, or merely a point of high
+likelihood. not-converged: passes ran out."""
 
 
 # --- the comparisons ----------------------------------------------------------------------------------------
@@ -304,7 +305,9 @@ BUILT = 3
 DRIFT = 4
 """H (theta - anchor), followed answer by answer."""
 GRADIENT, STEP, TRIAL, RIGHT, WHITENED, PULL = 5, 6, 7, 8, 9, 10  # scratch
-N_VECTORS = 11
+RECESSION = 11
+"""A direction along which the likelihood was last seen to grow for ever; 0 when none was."""
+N_VECTORS = 12
 
 # Places in `numbers`.
 MU = 0
@@ -336,7 +339,7 @@ N_CODES = 6
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
-    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu M^2)^-1; vectors (11, d) and numbers (4,)
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu M^2)^-1; vectors (12, d) and numbers (4,)
     float64, codes (6,) int64, whose places have names in this module; history; tile (4, 512), information (d, d) and
     penalised (d, d) float64, scratch.
     """
@@ -481,7 +484,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         fraction = min(1.0, max(LONGEST_STEP, 2.0 * length(theta, vectors[SCALES])) / reach)
     if not settled:
         codes[STATUS] = NOT_CONVERGED
-    elif objective.ridge == 0.0 and (n_wrong == 0 or _recedes(objective, evidence)):
+    elif objective.ridge == 0.0 and (n_wrong == 0 or _recedes(evidence)):
         codes[STATUS] = SEPARATED
     elif numbers[MU] > 0.0:
         codes[STATUS] = BOUNDARY
@@ -574,20 +577,42 @@ def ball_step(radius: float, evidence: Any) -> float:
 
 
 @helper
-def _recedes(objective: Any, evidence: Any) -> bool:
+def _recedes(evidence: Any) -> bool:
     """True when the last step, tiny in standard errors, still moves margins and makes none of them smaller.
 
-    Such a direction shows that the likelihood grows for ever along it: some comparisons are separated. One more pass,
-    O(n d), where there is no ball; a ball keeps theta from running away.
+    Such a direction shows that the likelihood grows for ever along it: some comparisons are separated. An inverse
+    iteration first frees it of the step's share along directions that the data do know. It is kept, since steps along
+    it die out once no information is left there, and tested again: an answer may have contradicted it.
+
+    O(d^2), and one more pass, O(n d), where there is such a step or direction.
     """
-    step = evidence.vectors[STEP]
-    if objective.radius < np.inf or length(step, evidence.vectors[SCALES]) < 1e-2:
-        return False
+    vectors, factor = evidence.vectors, evidence.factor
+    step, kept, scales = vectors[STEP], vectors[RECESSION], vectors[SCALES]
+    direction, right, whitened = vectors[PULL], vectors[RIGHT], vectors[WHITENED]
+    d = step.size
+    if length(step, scales) >= 1e-2:
+        for k in range(d):
+            right[k] = scales[k] * scales[k] * step[k]
+        whiten_contrast(factor, right, whitened)
+        unwhiten(factor, whitened, direction)
+        size = length(direction, scales)
+        for k in range(d):
+            direction[k] /= size
+        if size < np.inf and _explains_for_ever(direction, evidence):
+            for k in range(d):
+                kept[k] = direction[k]
+            return True
+    return length(kept, scales) > 0.0 and _explains_for_ever(kept, evidence)
+
+
+@helper
+def _explains_for_ever(direction: Any, evidence: Any) -> bool:
+    """Whether going along a direction makes some margins larger and none smaller. O(n d)."""
     history, margins = evidence.history, evidence.tile[0]
     size = history.size[0]
     smallest, largest = 0.0, 0.0
     for b in range((size + ROWS - 1) // ROWS):
-        _margins(step, history.blocks[history.owned[b]], margins)
+        _margins(direction, history.blocks[history.owned[b]], margins)
         for j in range(ROWS):
             smallest = min(smallest, margins[j])
             largest = max(largest, margins[j])

@@ -227,7 +227,8 @@ def _fit(
                 break
     inverse = (axes[:, ~flat] / (at_zero * values[~flat])) @ axes[:, ~flat].T
     loose = np.hstack([unknown, axes[:, flat] / np.linalg.norm(axes[:, flat], axis=0)])
-    covariance = _with_infinite(inverse @ variance @ inverse, loose) / np.outer(units, units)
+    sandwich = inverse @ variance @ inverse
+    covariance = _with_infinite((sandwich + sandwich.T) / 2.0, loose) / np.outer(units, units)
     for array in (theta, covariance):
         array.flags.writeable = False
     passes = int(evidence.codes[PASSES])

@@ -157,6 +157,21 @@ def test_separated_answers_warn_once():
     assert "ridge" in str(caught[0].message)
 
 
+@pytest.mark.parametrize("radius", ["auto", None, 1e6])
+def test_answers_that_are_separated_along_an_oblique_direction_do_not_look_interior(radius):
+    rng = np.random.default_rng(12)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    contrasts = rng.normal(size=(1000, 3))
+    contrasts[200:, 0] = 0.0  # the first direction is seen 200 times, and wins each time
+    wins = rng.random(1000) < fc.BradleyTerry().cdf(contrasts[:, 1] - contrasts[:, 2])
+    wins[:200] = True
+    contrasts[:200] = [1.0, 0.0, 0.0]
+    policy = fc.CoLSTIM(3, estimator=fc.MLE(radius=radius), exploration_rounds=0)
+    policy.learn_and_predict(contrasts @ turn, wins)
+    assert policy.status in {"separated", "boundary"}
+    assert np.all(np.isfinite(policy.theta))
+
+
 def test_answers_to_three_contrasts_only():
     rng = np.random.default_rng(8)
     three = rng.normal(size=(3, 5))
@@ -280,6 +295,7 @@ def test_a_log_that_overflows_leaves_the_policy_as_it_was():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_online_newton_stays_near_the_ridge_solution(name):
+    """One pass keeps each comparison's curvature from when it came; that leaves 0.04 to 0.08 at 20,000 of them."""
     model, plain, score = MODELS[name]
     rng = np.random.default_rng(9)
     contrasts, wins = a_log(rng, 20_000, a_theta(rng, 6, 1.0), model)

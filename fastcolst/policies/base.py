@@ -27,6 +27,7 @@ from fastcolst.policies.rounds import (
     Chunk,
     LinearState,
     choose,
+    draw_block,
     end_exploration,
     estimate_is_old,
     learn_answer,
@@ -175,7 +176,7 @@ class Policy:
             self._end_exploration()
             self._note_exploration()
         if self._drawn is not buffers:
-            self._rule.draw_block(self._rng, buffers.raw)
+            draw_block(self._rule, self._rng, buffers.raw)
             self._drawn = buffers  # until they are used: a choice that fails must not cost the stream a round
         pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
         if pair == ESTIMATE_DUE:

@@ -81,16 +81,6 @@ class DoubleThompsonRule(NamedTuple):
         """Three rows of Beta parameters, then samples of theta_i,first, candidates, a row of coins, and scores."""
         return 7, n_arms
 
-    def draw(self, rng: Any, raw: Any) -> None:
-        """Draw one round's numbers one by one."""
-        raw[0] = rng.random()
-        raw[1] = rng.random()
-        raw[2] = rng.random()
-
-    def draw_block(self, rng: Any, raw: Any) -> None:
-        """Draw the same numbers in one block."""
-        rng.random(out=raw)
-
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """Both stages. O(n^2) comparisons, a coin for each pair with a candidate and a Beta variate for few arms."""
         if not all_rows_finite(contexts):

@@ -39,15 +39,6 @@ class MaxInPRule(NamedTuple):
         """What the search for the pair needs."""
         return pair_work_shape(n_arms, n_features)
 
-    def draw(self, rng: Any, raw: Any) -> None:
-        """Draw one round's numbers one by one."""
-        raw[0] = rng.random()
-        raw[1] = rng.random()
-
-    def draw_block(self, rng: Any, raw: Any) -> None:
-        """Draw the same numbers in one block."""
-        rng.random(out=raw)
-
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """The farthest pair of candidates. O(n d^2), and the search's cost."""
         if state.counters[EXPLORATION_END] < 0:

@@ -124,8 +124,18 @@ def work_shape(self: Any, n_arms: int, n_features: int) -> tuple[int, int]:
 
 @generic
 def draw(self: Any, rng: Any, raw: Any) -> None:
-    """Fill ``raw`` with the numbers of one round, one by one from a generator."""
-    raise TypeError(f"{type(self).__name__} has no method draw")
+    """Fill ``raw`` with the numbers of one round, one by one from a generator.
+
+    A rule without this method, and without :func:`draw_block`, gets uniforms.
+    """
+    for i in range(raw.size):
+        raw[i] = rng.random()
+
+
+@generic
+def draw_block(self: Any, rng: Any, raw: Any) -> None:
+    """Draw the same numbers in blocks, which is how Python does it fast; never called by kernels."""
+    rng.random(out=raw)
 
 
 @generic
@@ -135,8 +145,7 @@ def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[i
     ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` scratch of the rule's
     :func:`work_shape`. Returns the arms, or ``NOT_FINITE`` twice. The state stays as it is.
 
-    For policy objects a rule also has ``draw_block(rng, raw)``, a plain Python method that draws the same numbers in
-    blocks; a rule with an estimate has the fields ``estimator`` and ``model``.
+    A rule with an estimate has the fields ``estimator`` and ``model``.
     """
     raise TypeError(f"{type(self).__name__} has no method select")
 

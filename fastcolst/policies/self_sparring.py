@@ -53,15 +53,6 @@ class SelfSparringRule(NamedTuple):
         """The samples of the first and of the second arm."""
         return 2, n_arms
 
-    def draw(self, rng: Any, raw: Any) -> None:
-        """Draw one round's numbers one by one."""
-        raw[0] = rng.random()
-        raw[1] = rng.random()
-
-    def draw_block(self, rng: Any, raw: Any) -> None:
-        """Draw the same numbers in one block."""
-        rng.random(out=raw)
-
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """The largest of n Beta variates, twice. O(n), a Beta variate for few arms."""
         if not all_rows_finite(contexts):

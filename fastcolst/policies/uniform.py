@@ -26,15 +26,6 @@ class UniformPairsRule(NamedTuple):
         """None."""
         return 0, 0
 
-    def draw(self, rng: Any, raw: Any) -> None:
-        """Draw one round's numbers one by one."""
-        raw[0] = rng.random()
-        raw[1] = rng.random()
-
-    def draw_block(self, rng: Any, raw: Any) -> None:
-        """Draw the same numbers in one block."""
-        rng.random(out=raw)
-
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """A uniformly random ordered pair. O(n d), for the check that contexts are finite."""
         if not all_rows_finite(contexts):
