@@ -31,8 +31,10 @@ def best(function, repeats=5, clock=time.perf_counter):
     return min(seconds)
 
 
-def fused(horizon, runs=1, threads=1):
-    return fc.simulate({"CoLSTIM": fc.CoLSTIM(D)}, SCENARIO, horizon, runs=runs, rng=1, threads=threads)
+def fused(horizon, runs=1, threads=1, estimator="sgd"):
+    return fc.simulate(
+        {"CoLSTIM": fc.CoLSTIM(D, estimator=estimator)}, SCENARIO, horizon, runs=runs, rng=1, threads=threads
+    )
 
 
 def in_new_process(code, **environment):
@@ -71,7 +73,7 @@ def test_fused_round_is_flat_in_the_horizon(benchmark, report):
 
 
 def test_object_round(benchmark, report):
-    policy = fc.CoLSTIM(D, n_arms=N, horizon=100_000, rng=1)
+    policy = fc.CoLSTIM(D, n_arms=N, horizon=100_000, rng=1, estimator="sgd")
     policy.warmup()
     chunk = SCENARIO.start(1, 0).next_chunk(200)
     contexts = [np.ascontiguousarray(matrix.T) for matrix in chunk.contexts]
@@ -120,12 +122,12 @@ def choice_seconds(policy, n_arms, n_rounds=2000):
 
 def pair_policies(n_arms):
     """CoLSTIM, MaxInP as it is, with nothing dominated and with theta kept short, and MaxPairUCB."""
-    options = {"n_features": D, "n_arms": n_arms, "horizon": 100_000, "exploration_rounds": 500}
+    options = {"n_features": D, "n_arms": n_arms, "horizon": 100_000, "exploration_rounds": 500, "estimator": "sgd"}
     return {
         "CoLSTIM": fc.CoLSTIM(**options),
         "MaxInP": fc.MaxInP(**options),
         "MaxInP, nothing dominated": fc.MaxInP(**options, width_scale=1e6),
-        "MaxInP, |theta| <= 1": fc.MaxInP(**options, estimator=fc.SGD(radius=1)),
+        "MaxInP, |theta| <= 1": fc.MaxInP(**{**options, "estimator": fc.SGD(radius=1)}),
         "MaxPairUCB": fc.MaxPairUCB(**options),
     }
 
@@ -166,7 +168,7 @@ def test_two_threads(benchmark, report):
 def test_memory_does_not_grow_with_the_horizon(benchmark, report):
     code = (
         "import resource, fastcolst as fc\n"
-        "fc.simulate({'CoLSTIM': fc.CoLSTIM(10)}, fc.Scenario.hard(), 10**7, rng=1)\n"
+        "fc.simulate({'CoLSTIM': fc.CoLSTIM(10, estimator='sgd')}, fc.Scenario.hard(), 10**7, rng=1)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
     )
     megabytes = benchmark.pedantic(in_new_process, args=(code,), rounds=1, iterations=1)
@@ -239,12 +241,12 @@ def test_import(benchmark, report):
 FIRST_SELECT = (
     "import time, numpy as np, fastcolst as fc\n"
     "contexts = np.eye(3)\n"
-    "t = time.perf_counter(); fc.CoLSTIM(3).select(contexts); print(time.perf_counter() - t)\n"
+    "t = time.perf_counter(); fc.CoLSTIM(3, estimator='sgd').select(contexts); print(time.perf_counter() - t)\n"
 )
 
 
 def test_first_select_from_a_warm_cache(benchmark, report):
-    fc.CoLSTIM(3).warmup()
+    fc.CoLSTIM(3, estimator="sgd").warmup()
     in_new_process(FIRST_SELECT)
     seconds = [in_new_process(FIRST_SELECT) for _ in range(5)]
     benchmark.pedantic(in_new_process, args=(FIRST_SELECT,), rounds=1, iterations=1)
@@ -254,7 +256,7 @@ def test_first_select_from_a_warm_cache(benchmark, report):
 COLD = (
     "import time, numba, numpy as np, fastcolst as fc\n"
     "numba.njit(lambda x: x + 1)(np.ones(2))  # Numba's own start\n"
-    "t = time.perf_counter(); fc.CoLSTIM(3).warmup(); first = time.perf_counter() - t\n"
+    "t = time.perf_counter(); fc.CoLSTIM(3, estimator='sgd').warmup(); first = time.perf_counter() - t\n"
     "t = time.perf_counter(); fc.CoLSTIM(3, comparison='thurstone', estimator=fc.SGD(0.1)).warmup()\n"
     "print(first, time.perf_counter() - t)\n"
 )

@@ -46,7 +46,9 @@ SCENARIOS = {"easy": fc.Scenario.easy, "medium": fc.Scenario.medium, "hard": fc.
 ESTIMATORS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "mle": lambda arguments: fc.MLE(score=arguments.score),
     "online-newton": lambda arguments: fc.OnlineNewton(score=arguments.score),
-    "sgd": lambda arguments: fc.SGD(learning_rate=arguments.learning_rate, score=arguments.score),
+    "sgd": lambda arguments: fc.SGD(
+        learning_rate=0.5 if arguments.learning_rate is None else arguments.learning_rate, score=arguments.score
+    ),
 }
 CODINGS = ("auto", "signed", "unit")
 WRONG_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
@@ -205,10 +207,18 @@ def _policy(name: str, arguments: argparse.Namespace, **sizes: Any) -> Any:
     """Build a policy from those options that it has: one that learns nothing has no estimator, say."""
     if name not in REGISTRY:
         raise ValueError(f"argument --policy: no policy {name!r}; there are {', '.join(REGISTRY)}")
-    estimator = ESTIMATORS[arguments.estimator](arguments)
-    options = {"comparison": arguments.comparison, "estimator": estimator, **sizes}
+    options = {"comparison": arguments.comparison, "estimator": _estimator(arguments), **sizes}
     accepted = inspect.signature(REGISTRY[name]).parameters
     return REGISTRY[name](**{option: value for option, value in options.items() if option in accepted})
+
+
+def _estimator(arguments: argparse.Namespace) -> Any:
+    """The estimator asked for by name, or implied by an option that only one has; the exact one otherwise."""
+    implied = "mle" if arguments.learning_rate is None else "sgd"
+    name = arguments.estimator or implied
+    if implied == "sgd" and name != "sgd":
+        raise ValueError(f"argument --learning-rate: {name} has no learning rate; it is an option of --estimator sgd")
+    return ESTIMATORS[name](arguments)
 
 
 def _columns(text: str | None) -> str | list[str] | None:
@@ -406,21 +416,15 @@ def _add_warmup(commands: Any) -> None:
     add = command.add_argument
     add("--policies", default="all", metavar="NAMES", help="names with commas between them [%(default)s]")
     add("--comparison", choices=COMPARISONS, action="append", help="may be repeated [all]")
-    command.set_defaults(estimator="sgd", learning_rate=0.5, score="likelihood")
+    command.set_defaults(estimator=None, learning_rate=None, score="likelihood")
 
 
 def _add_learning(group: Any) -> None:
     add = group.add_argument
     comparison = "how often the better arm wins [%(default)s]"
     add("--comparison", choices=COMPARISONS, default="bradley-terry", help=comparison)
-    add("--estimator", choices=ESTIMATORS, default="sgd", help="how preferences are estimated [%(default)s]")
-    add(
-        "--learning-rate",
-        type=float,
-        default=0.5,
-        metavar="RATE",
-        help="step length of sgd [%(default)s]",
-    )
+    add("--estimator", choices=ESTIMATORS, help="how preferences are estimated [mle, or sgd with --learning-rate]")
+    add("--learning-rate", type=float, metavar="RATE", help="step length of sgd, which it implies [0.5]")
     add("--score", choices=SCORES, default="likelihood", help="which equation theta solves [%(default)s]")
 
 

@@ -21,7 +21,7 @@ from fastcolst.cli import main
 from fastcolst.datasets import Log
 from fastcolst.results import load_result
 
-SMALL = ["simulate", "--arms", "5", "--features", "2", "--horizon", "60", "--runs", "2", "--seed", "7"]
+SMALL = "simulate --arms 5 --features 2 --horizon 60 --runs 2 --seed 7 --estimator sgd".split()
 
 
 @pytest.fixture
@@ -144,7 +144,8 @@ def test_replay_prints_scores_and_writes_by_extension(
 ):
     files = [tmp_path / "p.png", tmp_path / "p.csv"]
     outs = [text for file in files for text in ("--out", str(file))]
-    assert main([*replay_of(log_file), "--where", "year >= 1950", "--where", "year < 2150", *outs]) == 0
+    options = ["--estimator", "sgd", "--where", "year >= 1950", "--where", "year < 2150", *outs]
+    assert main([*replay_of(log_file), *options]) == 0
     out = capsys.readouterr().out
     assert "200 kept by year >= 1950 and year < 2150: 180 learned, 20 draws left out" in out
     for word in ("log loss", "accuracy", "Brier score", "predicted", "coefficient"):
@@ -181,15 +182,31 @@ def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPa
     }
 
 
-@pytest.mark.parametrize(("rate", "loss"), [("0.5", 0.5735), ("0.02", 0.4825)])
-def test_football_matches_since_1990(shared: Path, capsys: pytest.CaptureFixture[str], rate: str, loss: float):
+@pytest.mark.parametrize(("options", "loss"), [("--estimator sgd", 0.5735), ("--learning-rate 0.02", 0.4825)])
+def test_football_matches_since_1990(shared: Path, capsys: pytest.CaptureFixture[str], options: str, loss: float):
     path = shared / "data" / "intl_football" / "pairs.npz"
-    assert main(["replay", str(path), "--where", "year >= 1990", "--learning-rate", rate]) == 0
+    assert main(["replay", str(path), "--where", "year >= 1990", *options.split()]) == 0
     out = capsys.readouterr().out
     assert "11,258 draws" in out
     assert "24,787 learned" in out
     (line,) = [line for line in out.splitlines() if line.startswith("log loss")]
     assert float(line.split()[-1]) == pytest.approx(loss, abs=0.0005)
+
+
+def test_the_exact_estimator_is_the_default_and_a_learning_rate_implies_sgd(
+    monkeypatch: pytest.MonkeyPatch, log_file: Path, capsys: pytest.CaptureFixture[str]
+):
+    for options, estimator in (
+        ([], fc.MLE()),
+        (["--estimator", "sgd"], fc.SGD(0.5)),
+        (["--learning-rate", "0.25"], fc.SGD(0.25)),
+        (["--estimator", "online-newton", "--score", "residual"], fc.OnlineNewton(score="residual")),
+    ):
+        seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), *options])
+        assert repr(seen[0]) == repr(fc.CoLSTIM(2, estimator=estimator))
+    monkeypatch.undo()
+    error = error_of([*replay_of(log_file), "--estimator", "mle", "--learning-rate", "0.1"], capsys)
+    assert error == "argument --learning-rate: mle has no learning rate; it is an option of --estimator sgd"
 
 
 # --- info and warmup ----------------------------------------------------------------------------------------

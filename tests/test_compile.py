@@ -208,7 +208,7 @@ def tiny(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tiny]:
 USE_EVERYTHING = """
 import numpy as np
 import fastcolst as fc
-policy = fc.CoLSTIM(2, ridge=1.0, rng=1)
+policy = fc.CoLSTIM(2, ridge=1.0, rng=1, estimator="sgd")
 duel = policy.select(np.eye(2))
 policy.update(duel, True)
 scenario = fc.Scenario.hard(n_arms=3, n_features=2)
@@ -282,7 +282,7 @@ class Straight(NamedTuple):
 USE_MODEL = """
 import fastcolst as fc
 import user_model
-policy = fc.CoLSTIM(2, comparison=user_model.Straight())
+policy = fc.CoLSTIM(2, comparison=user_model.Straight(), estimator="sgd")
 policy._state.memory.theta[0] = 1.0
 answer = policy.probability([1.0, 0.0], [0.0, 0.0])
 """
@@ -317,7 +317,7 @@ def test_a_users_class_is_found_at_any_depth():
     class Memory(NamedTuple):
         theta: np.ndarray
 
-    ours = fc.CoLSTIM(2)
+    ours = fc.CoLSTIM(2, estimator="sgd")
     rule, state = ours._rule, ours._state
     types = numba.typeof
     assert _compile._is_ours((types(rule), types(state), types(1.0)))
@@ -351,7 +351,7 @@ def test_a_read_only_installation_and_home_work_with_one_warning(sandbox):
 import numpy as np
 import fastcolst as fc
 duel = fc.UniformPairs(rng=1).select(np.eye(4))
-answer = [duel.first != duel.second, fc.CoLSTIM(2).probability([1.0, 0.0], [0.0, 1.0])]
+answer = [duel.first != duel.second, fc.CoLSTIM(2, estimator="sgd").probability([1.0, 0.0], [0.0, 1.0])]
 """
     nowhere = {"NUMBA_CACHE_DIR": None, "HOME": home, "XDG_CACHE_HOME": home, "LOCALAPPDATA": home}
     result = sandbox.run("fastcolst", code, **nowhere)
@@ -599,6 +599,8 @@ MESSY_SETTINGS: dict[str, dict[str, Any]] = {
     "estimator of ints": {"estimator": fc.SGD(1, 0, 1)},
     "estimator of numpy": {"estimator": fc.SGD(np.float32(1), np.int64(0), np.float64(1))},
     "estimator of names": {"estimator": fc.SGD(radius=None, score="residual")},
+    "exact, of ints": {"estimator": fc.MLE(ridge=1, radius=2)},
+    "exact, of numpy": {"estimator": fc.MLE(np.float32(0.01), np.int64(1), np.float64(2), score="residual")},
     "replaced by ints": {
         "comparison": fc.BradleyTerry()._replace(scale=1),
         "perturbation": fc.BradleyTerry()._replace(scale=2),
@@ -631,7 +633,9 @@ def used_cleanly() -> None:
     array = fc.Scenario(theta=np.array([1.0, 0.5]), contexts=CONTEXTS, comparison=fc.BradleyTerry(1.0))
     ball = fc.Scenario(theta=np.array([1.0, 0.5]), n_arms=3, comparison=fc.BradleyTerry(1.0))
     for scenario in (array, ball):
-        use(fc.CoLSTIM(2, n_arms=3, rng=1, **SMALL_MODELS, **CONSTANTS), np.copy, [True] * 3, scenario)
+        for estimator in (SMALL_MODELS["estimator"], fc.MLE()):
+            models = {**SMALL_MODELS, "estimator": estimator}
+            use(fc.CoLSTIM(2, n_arms=3, rng=1, **models, **CONSTANTS), np.copy, [True] * 3, scenario)
     fc.fit(np.array([[1.0, 0.5], [0.5, -1.0], [-1.0, 0.25]]), np.array([1.0, 0.0, 1.0]), ridge=1.0)
     assert min(signatures().values()) >= 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import pickle
 import threading
@@ -17,6 +18,9 @@ from hypothesis import strategies as st
 
 import fastcolst as fc
 from fastcolst import reference, streams
+
+CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
+"""The exact estimator has tests of its own, and is slow as plain Python."""
 
 MODELS = {
     "bradley-terry": (fc.BradleyTerry(), reference.BradleyTerry()),
@@ -105,8 +109,8 @@ def test_object_fused_loop_and_reference_choose_the_same_duels(name, d):
     n, horizon = 20, rounds(20_000, 200)
     model, plain = MODELS[name]
     options = {"n_arms": n, "horizon": horizon, "exploration_rounds": rounds(n * d, 2 * d)}
-    policy = fc.CoLSTIM(d, comparison=model, rng=3, **options)
-    fused = fc.CoLSTIM(d, comparison=model, rng=3, **options)
+    policy = CoLSTIM(d, comparison=model, rng=3, **options)
+    fused = CoLSTIM(d, comparison=model, rng=3, **options)
     twin, rng = reference.CoLSTIM(d, comparison=plain, **options), streams.generator(3)
     problem = Problem(d, n, model)
 
@@ -175,7 +179,7 @@ def twin_of(policy_options, d, **more):
 def test_every_option_agrees_with_the_reference(name):
     d, n, horizon = 3, 7, rounds(1500, 120)
     options = {"n_arms": n, "horizon": horizon, **OPTIONS[name]}
-    policy, twin = fc.CoLSTIM(d, rng=11, **options), twin_of(options, d)
+    policy, twin = CoLSTIM(d, rng=11, **options), twin_of(options, d)
     pairs = follow(policy, twin, streams.generator(11), Problem(d, n, fc.BradleyTerry()).chunk(horizon))
     assert policy.status == "ready"
     np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-10)
@@ -197,14 +201,14 @@ def test_both_scores_agree_with_the_reference(name, score):
         "exploration_rounds": 20,
         "estimator": fc.SGD(score=score),
     }
-    policy, twin = fc.CoLSTIM(d, rng=2, **options), twin_of(options, d)
+    policy, twin = CoLSTIM(d, rng=2, **options), twin_of(options, d)
     follow(policy, twin, streams.generator(2), Problem(d, n, MODELS[name][0]).chunk(horizon))
     np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-10)
 
 
 def test_delayed_answers_in_any_order_agree_with_the_reference():
     d, n, horizon = 3, 6, rounds(2000, 100)
-    policy = fc.CoLSTIM(d, n_arms=n, horizon=horizon, rng=4)
+    policy = CoLSTIM(d, n_arms=n, horizon=horizon, rng=4)
     twin = twin_of({"n_arms": n, "horizon": horizon}, d)
     problem = Problem(d, n, fc.BradleyTerry())
     pairs = follow(policy, twin, streams.generator(4), problem.chunk(horizon), delay=np.random.default_rng(0))
@@ -216,7 +220,7 @@ def test_a_log_counts_towards_the_exploration_and_agrees_with_the_reference():
     d, n = 3, 5
     rng = np.random.default_rng(8)
     winners, losers = rng.normal(size=(12, d)), rng.normal(size=(12, d))
-    policy = fc.CoLSTIM(d, n_arms=n, horizon=500, rng=6)
+    policy = CoLSTIM(d, n_arms=n, horizon=500, rng=6)
     twin = twin_of({"n_arms": n, "horizon": 500}, d)
     policy.learn(winners, losers)
     twin.learn(winners - losers, np.ones(12, bool))
@@ -227,7 +231,7 @@ def test_a_log_counts_towards_the_exploration_and_agrees_with_the_reference():
 
 
 def test_the_number_of_arms_may_change_when_it_is_not_given():
-    d, policy = 3, fc.CoLSTIM(3, horizon=300, rng=9)
+    d, policy = 3, CoLSTIM(3, horizon=300, rng=9)
     twin, rng = twin_of({"n_arms": 6, "horizon": 300}, d), streams.generator(9)
     for t in range(rounds(200, 60)):
         chunk = Problem(d, 6 if t == 0 else 2 + t % 9, fc.BradleyTerry(), seed=t).chunk(1)
@@ -252,8 +256,8 @@ def test_a_users_model_works_as_comparison_and_as_perturbation():
     assert model.width == 1.0 and type(model.width) is float
     problem = Problem(3, 6, model).chunk(rounds(1500, 500))
     policies = [
-        fc.CoLSTIM(3, comparison=model, horizon=1500, rng=1),
-        fc.CoLSTIM(3, perturbation=model, horizon=1500, rng=1),
+        CoLSTIM(3, comparison=model, horizon=1500, rng=1),
+        CoLSTIM(3, perturbation=model, horizon=1500, rng=1),
     ]
     for policy in policies:
         for r in range(len(problem.best)):
@@ -312,7 +316,7 @@ def test_the_theorem_warns_when_it_would_only_explore():
 )
 def test_a_gram_matrix_that_stays_singular_warns_once_and_goes_on_exploring(contexts, rank):
     n, d = contexts.shape
-    policy = fc.CoLSTIM(d, horizon=1000, rng=0)
+    policy = CoLSTIM(d, horizon=1000, rng=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3 * n * d):
@@ -325,7 +329,7 @@ def test_a_gram_matrix_that_stays_singular_warns_once_and_goes_on_exploring(cont
     assert policy.status == "exploring"
     assert np.all(np.isinf(policy.widths(contexts)))
 
-    cured = fc.CoLSTIM(d, horizon=1000, rng=0, ridge=1.0)
+    cured = CoLSTIM(d, horizon=1000, rng=0, ridge=1.0)
     for _ in range(n * d):
         cured.update(cured.select(contexts), True)
     assert cured.status == "ready" and np.all(np.isfinite(cured.widths(contexts)))
@@ -343,7 +347,7 @@ def with_entry(value):
 
 
 def trained():
-    policy = fc.CoLSTIM(3, n_arms=4, horizon=100, exploration_rounds=4, rng=1, ridge=0.1)
+    policy = CoLSTIM(3, n_arms=4, horizon=100, exploration_rounds=4, rng=1, ridge=0.1)
     for _ in range(10):
         duel = policy.select(X)
         policy.update(duel, True)
@@ -411,12 +415,12 @@ def test_a_duel_is_answered_once():
 
 def test_contexts_that_would_overflow_a_width_are_refused_at_the_door():
     """With a small ridge, or after small contexts, the inverse is huge: the door takes that into account."""
-    small = fc.CoLSTIM(2, n_arms=3, horizon=100, exploration_rounds=6, rng=3)
+    small = CoLSTIM(2, n_arms=3, horizon=100, exploration_rounds=6, rng=3)
     for t in range(10):
         duel = small.select(1e-30 * with_round(t)[:3, :2])
         small.update(duel, True)
     assert small.status == "ready"
-    for policy, size in ((small, 1e135), (fc.CoLSTIM(2, exploration_rounds=0, ridge=1e-190, rng=3), 1e70)):
+    for policy, size in ((small, 1e135), (CoLSTIM(2, exploration_rounds=0, ridge=1e-190, rng=3), 1e70)):
         before = snapshot(policy)
         with pytest.raises(ValueError, match="scale them down"):
             policy.select([[size, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -442,7 +446,7 @@ def test_an_old_duel_is_no_answer_to_another_one_of_the_same_round():
 
 def test_one_policy_in_two_threads_does_not_crash():
     """It is not allowed, and may give errors or wrong numbers; memory stays whole."""
-    policy, errors = fc.CoLSTIM(3, rng=0, horizon=1000), []
+    policy, errors = CoLSTIM(3, rng=0, horizon=1000), []
 
     def work(n):
         for t in range(rounds(2000, 50)):
@@ -460,7 +464,7 @@ def test_one_policy_in_two_threads_does_not_crash():
 
 
 def test_tiny_differences_are_learned_as_the_reference_learns_them():
-    policy = fc.CoLSTIM(2, n_arms=2, rng=0)
+    policy = CoLSTIM(2, n_arms=2, rng=0)
     duel = policy.select([[1e-170, 0.0], [0.0, 1e-170]])
     policy.update(duel, True)
     assert np.all(policy.theta != 0.0)
@@ -481,7 +485,7 @@ def test_a_duel_that_nobody_answers_can_be_discarded():
 
 
 def test_answers_that_are_late_are_no_reason_to_blame_the_features():
-    policy = fc.CoLSTIM(3, n_arms=4, horizon=500, rng=0)
+    policy = CoLSTIM(3, n_arms=4, horizon=500, rng=0)
     waiting = [(policy.select(with_round(t)), t) for t in range(100)]
     assert policy.status == "exploring"
     for duel, t in waiting:
@@ -525,7 +529,7 @@ WRONG_ARGUMENTS = {
 def test_a_wrong_argument_is_named(name):
     arguments, message = WRONG_ARGUMENTS[name]
     with pytest.raises(ValueError, match=message):
-        fc.CoLSTIM(**{"n_features": 3, **arguments})
+        CoLSTIM(**{"n_features": 3, **arguments})
 
 
 # --- what people rely on ------------------------------------------------------------------------------------
@@ -541,21 +545,21 @@ def test_messy_input_means_the_same_and_is_not_modified():
     small = np.round(X * 8.0) / 8.0
     pairs = []
     for contexts in (X, X.tolist(), np.asfortranarray(X), read_only, strided[::2, ::2], pd.DataFrame(X)):
-        policy = fc.CoLSTIM(3, horizon=50, exploration_rounds=5, rng=0)
+        policy = CoLSTIM(3, horizon=50, exploration_rounds=5, rng=0)
         for _ in range(20):
             duel = policy.select(contexts)
             policy.update(duel, np.bool_(True))
         pairs.append((duel.first, duel.second, policy.theta.tobytes()))
     assert len(set(pairs)) == 1
     assert read_only.tobytes() == X.tobytes()
-    assert fc.CoLSTIM(3, rng=0).select(small.astype(np.float32)).contrast.dtype == np.float64
+    assert CoLSTIM(3, rng=0).select(small.astype(np.float32)).contrast.dtype == np.float64
 
 
 @pytest.mark.parametrize("kind", [bool, int, float, np.bool_, np.int64, np.float32])
 def test_an_answer_may_be_any_kind_of_one_or_zero(kind):
     thetas = []
     for answer in (True, kind(1), kind(0)):
-        policy = fc.CoLSTIM(3, rng=0)
+        policy = CoLSTIM(3, rng=0)
         policy.update(policy.select(X), answer)
         thetas.append(policy.theta)
     np.testing.assert_array_equal(thetas[0], thetas[1])
@@ -563,7 +567,7 @@ def test_an_answer_may_be_any_kind_of_one_or_zero(kind):
 
 
 def test_reading_changes_nothing():
-    quiet, curious = fc.CoLSTIM(3, horizon=100, rng=0), fc.CoLSTIM(3, horizon=100, rng=0)
+    quiet, curious = CoLSTIM(3, horizon=100, rng=0), CoLSTIM(3, horizon=100, rng=0)
     for t in range(60):
         contexts = np.random.default_rng(t).normal(size=(4, 3))
         a, b = quiet.select(contexts), curious.select(contexts)
@@ -581,7 +585,7 @@ def test_reading_changes_nothing():
 
 
 def test_self_duels_need_no_answer_and_take_none_in():
-    policy = fc.CoLSTIM(3, n_arms=1, horizon=100, rng=0)
+    policy = CoLSTIM(3, n_arms=1, horizon=100, rng=0)
     duel = policy.select(X[:1])
     assert duel.is_self and (duel.first, duel.second) == (0, 0) and not duel.contrast.any()
     assert (policy.round, policy.pending) == (1, 0)
@@ -594,7 +598,7 @@ def test_self_duels_need_no_answer_and_take_none_in():
 
 
 def test_equal_arms_may_duel_and_teach_nothing():
-    policy = fc.CoLSTIM(3, rng=0)
+    policy = CoLSTIM(3, rng=0)
     duel = policy.select(np.ones((2, 3)))
     assert not duel.is_self and policy.pending == 1
     policy.update(duel, True)
@@ -602,7 +606,7 @@ def test_equal_arms_may_duel_and_teach_nothing():
 
 
 def test_a_duel_is_frozen_and_compares_by_round_and_policy():
-    policy = fc.CoLSTIM(3, rng=0)
+    policy = CoLSTIM(3, rng=0)
     duel = policy.select(X)
     assert duel == copy.deepcopy(duel) and hash(duel) == hash(pickle.loads(pickle.dumps(duel)))
     assert duel != policy.select(X) and duel != (duel.first, duel.second)
@@ -633,8 +637,8 @@ def test_a_copy_goes_on_by_itself_and_takes_the_same_answers(duplicate):
 @pytest.mark.parametrize(
     "policy",
     [
-        fc.CoLSTIM(3),
-        fc.CoLSTIM(2, n_arms=np.int64(5), horizon=100, comparison=fc.Thurstone(2), perturbation="exponential", rng=7),
+        CoLSTIM(3),
+        CoLSTIM(2, n_arms=np.int64(5), horizon=100, comparison=fc.Thurstone(2), perturbation="exponential", rng=7),
         fc.CoLSTIM(2, estimator=fc.SGD(0.1, radius=2, score="residual"), clip=math.inf, coupling="theorem"),
         fc.CoLSTIM.from_theorem(2, n_arms=5, horizon=10**6, rho=0.5, rng=np.random.default_rng(1)),
         fc.UniformPairs(rng=np.random.SeedSequence(5)),
@@ -659,7 +663,7 @@ def test_repr_and_parameters_rebuild_the_policy(policy):
 
 def test_randomness_follows_from_the_seed_alone():
     def pairs(rng):
-        policy = fc.CoLSTIM(3, rng=rng, horizon=30, exploration_rounds=10, ridge=1.0)
+        policy = CoLSTIM(3, rng=rng, horizon=30, exploration_rounds=10, ridge=1.0)
         return [(d.first, d.second) for d in (policy.select(X) for _ in range(20))]
 
     assert pairs(1) == pairs(np.random.SeedSequence(1)) == pairs(np.int64(1))
@@ -696,7 +700,7 @@ def test_probability_has_the_shape_of_its_arguments():
 def test_learning_predicts_before_it_learns():
     contrasts = np.random.default_rng(3).normal(size=(30, 3))
     wins = contrasts[:, 0] > 0
-    policy, slow = fc.CoLSTIM(3, horizon=100), fc.CoLSTIM(3, horizon=100)
+    policy, slow = CoLSTIM(3, horizon=100), CoLSTIM(3, horizon=100)
     predicted = policy.learn_and_predict(contrasts, wins)
     for z, won, probability in zip(contrasts, wins, predicted, strict=True):
         assert slow.probability(z, np.zeros(3)) == pytest.approx(probability, rel=1e-13)
@@ -707,7 +711,7 @@ def test_learning_predicts_before_it_learns():
 @given(seed=st.integers(0, 2**32), n=st.integers(2, 12), d=st.integers(1, 5))
 def test_permuting_arms_and_their_noise_permutes_the_choice(seed, n, d):
     rng = np.random.default_rng(seed)
-    policy = fc.CoLSTIM(d, horizon=1000, exploration_rounds=0, ridge=0.5, rng=seed)
+    policy = CoLSTIM(d, horizon=1000, exploration_rounds=0, ridge=0.5, rng=seed)
     policy.learn(rng.normal(size=(20, d)), rng.normal(size=(20, d)))
     contexts, order = rng.normal(size=(n, d)), rng.permutation(n)
     choice = choose_with(policy, contexts, rng_raw := np.r_[0.0, 0.0, rng.standard_exponential(n)])
@@ -729,7 +733,7 @@ def choose_with(policy, contexts, raw):
 def test_the_scale_of_a_feature_plays_no_role(seed, power):
     """Contexts times c, theta and its steps over c: with powers of two the duels are the same, bit for bit."""
     rng, c = np.random.default_rng(seed), 2.0**power
-    plain = fc.CoLSTIM(2, n_arms=4, horizon=60, exploration_rounds=6, rng=seed)
+    plain = CoLSTIM(2, n_arms=4, horizon=60, exploration_rounds=6, rng=seed)
     scaled = fc.CoLSTIM(2, n_arms=4, horizon=60, exploration_rounds=6, rng=seed, estimator=fc.SGD(0.5 / c**2))
     for _ in range(20):
         contexts = rng.normal(size=(4, 2))

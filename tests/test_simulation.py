@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 import signal
@@ -19,6 +20,9 @@ from scipy import integrate, stats
 import fastcolst as fc
 from fastcolst import _compile, problems, reference, simulation, streams
 
+CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
+"""The exact estimator has tests of its own, and is slow as plain Python."""
+
 
 def numbers(result, label):
     return [table[label].tobytes() for table in (result.average_regret, result.weak_regret, result.self_duels)]
@@ -32,12 +36,12 @@ SMALL = {"n_arms": 6, "n_features": 3}
 
 def test_threads_chunks_and_company_do_not_matter(monkeypatch):
     scenario, horizon, runs = fc.Scenario.medium(**SMALL), rounds(3000, 60), rounds(4, 2)
-    policy = fc.CoLSTIM(3, exploration_rounds=10)
+    policy = CoLSTIM(3, exploration_rounds=10)
     alone = fc.simulate({"CoLSTIM": policy}, scenario, horizon, runs=runs, rng=7, threads=1)
     company = {
         "Random": fc.UniformPairs(),
         "CoLSTIM": policy,
-        "wide": fc.CoLSTIM(3, width_scale=9.0, ridge=1.0),
+        "wide": CoLSTIM(3, width_scale=9.0, ridge=1.0),
     }
     for threads in (1, 2):
         for chunk_bytes in (1, 1000, 2**20):
@@ -62,7 +66,7 @@ def test_one_runs_contexts_are_drawn_once_for_all_policies(monkeypatch):
     monkeypatch.setattr(fc.Scenario, "start", counted)
     monkeypatch.setattr(problems, "CHUNK_BYTES", 8 * 6 * 3 * 10)  # ten rounds a chunk
     scenario, horizon, runs = fc.Scenario.easy(**SMALL), rounds(95, 35), 3
-    six = {f"CoLSTIM {scale}": fc.CoLSTIM(3, width_scale=scale, exploration_rounds=5) for scale in (0.0, 0.5, 1.0, 2.0)}
+    six = {f"CoLSTIM {scale}": CoLSTIM(3, width_scale=scale, exploration_rounds=5) for scale in (0.0, 0.5, 1.0, 2.0)}
     six |= {"Random": fc.UniformPairs(), "Random again": fc.UniformPairs()}
     together = fc.simulate(six, scenario, horizon, runs=runs, rng=1)
     assert len(sources) == runs
@@ -74,10 +78,10 @@ def test_one_runs_contexts_are_drawn_once_for_all_policies(monkeypatch):
 
 def test_a_run_is_what_an_object_would_have_played():
     scenario, horizon, seed = fc.Scenario.hard(**SMALL), rounds(1500, 80), 12
-    template = fc.CoLSTIM(3, exploration_rounds=12)
+    template = CoLSTIM(3, exploration_rounds=12)
     result = fc.simulate({"mine": template}, scenario, horizon, runs=2, rng=seed, checkpoints=horizon)
     key = SeedSequence(seed, spawn_key=(streams.POLICY, 1, *streams.label_key("mine")))
-    policy = fc.CoLSTIM(3, n_arms=6, exploration_rounds=12, horizon=horizon, rng=key)
+    policy = CoLSTIM(3, n_arms=6, exploration_rounds=12, horizon=horizon, rng=key)
     source, average, total, t = scenario.start(seed, 1), [], 0.0, 0
     while t < horizon:
         chunk = source.next_chunk(min(source.chunk_rounds, horizon - t))
@@ -147,7 +151,7 @@ def test_colstims_regret_agrees_with_the_reference_run_independently():
     theta = np.array([1.5, -1.0])
     options = {"n_arms": n, "horizon": horizon}
     scenario = fc.Scenario(theta=theta, n_arms=n, comparison="thurstone")
-    policy = fc.CoLSTIM(d, comparison="thurstone", **options)
+    policy = CoLSTIM(d, comparison="thurstone", **options)
     ours = fc.simulate({"CoLSTIM": policy}, scenario, horizon, runs=runs, rng=11)
     theirs, their_weak = [], []
     for run in range(runs):
@@ -167,7 +171,7 @@ def test_colstims_regret_agrees_with_the_reference_run_independently():
 
 @pytest.mark.long
 def test_hard_scenario_regret_is_below_12_percent_of_random_choices():
-    policies = {"CoLSTIM": fc.CoLSTIM(10), "Random": fc.UniformPairs()}
+    policies = {"CoLSTIM": CoLSTIM(10), "Random": fc.UniformPairs()}
     result = fc.simulate(policies, fc.Scenario.hard(), 10_000, runs=100, rng=1)
     colstim, random = (result.average_regret[label][:, -1].mean() for label in policies)
     assert colstim < 0.12 * random
@@ -223,7 +227,7 @@ def test_a_users_law_of_contexts():
     scenario = fc.Scenario(theta=[0.5, 0.2, 0.1], n_arms=4, contexts=Corners(2))
     chunk = scenario.start(3, 0).next_chunk(50)
     assert set(np.unique(chunk.contexts)) == {-2.0, 2.0}
-    result = fc.simulate({"CoLSTIM": fc.CoLSTIM(3)}, scenario, rounds(500, 40), rng=1)
+    result = fc.simulate({"CoLSTIM": CoLSTIM(3)}, scenario, rounds(500, 40), rng=1)
     assert "Corners(half_edge=2.0)" in result.settings["scenario"]
 
 
@@ -231,7 +235,7 @@ def test_a_users_law_of_contexts():
 
 
 def test_checkpoints_are_a_number_or_the_rounds_themselves():
-    policies, scenario = {"CoLSTIM": fc.CoLSTIM(3, exploration_rounds=5)}, fc.Scenario.easy(**SMALL)
+    policies, scenario = {"CoLSTIM": CoLSTIM(3, exploration_rounds=5)}, fc.Scenario.easy(**SMALL)
     every = fc.simulate(policies, scenario, 40, rng=1, checkpoints=40)
     np.testing.assert_array_equal(every.rounds, np.arange(1, 41))
     four = fc.simulate(policies, scenario, 40, rng=1, checkpoints=4)
@@ -286,7 +290,7 @@ def test_compilation_is_over_before_the_runs_begin(monkeypatch):
         play_run(*arguments)
 
     monkeypatch.setattr(simulation, "_play_run", counted)
-    policies = {"CoLSTIM": fc.CoLSTIM(3, comparison=fc.Thurstone(), perturbation="exponential")}
+    policies = {"CoLSTIM": CoLSTIM(3, comparison=fc.Thurstone(), perturbation="exponential")}
     fc.simulate(policies, fc.Scenario.easy(**SMALL), 100, rng=1)
     assert before == [n_signatures()]
 
@@ -306,8 +310,8 @@ WRONG = {
     "checkpoints": ({"checkpoints": [5, 3]}, "checkpoints is"),
     "checkpoints late": ({"checkpoints": [5, 200]}, "checkpoints is"),
     "checkpoints 0": ({"checkpoints": 0}, "checkpoints is 0"),
-    "features": ({"policies": {"x": fc.CoLSTIM(4)}}, "n_features=4; the problem has 3"),
-    "arms": ({"policies": {"x": fc.CoLSTIM(3, n_arms=9)}}, "n_arms=9; the problem has 6"),
+    "features": ({"policies": {"x": CoLSTIM(4)}}, "n_features=4; the problem has 3"),
+    "arms": ({"policies": {"x": CoLSTIM(3, n_arms=9)}}, "n_arms=9; the problem has 6"),
 }
 
 
@@ -350,7 +354,7 @@ class Spoiled(NamedTuple):
             out[0, 0] = np.nan
 
 
-@pytest.mark.parametrize("policy", [fc.UniformPairs(), fc.CoLSTIM(2), fc.CoLSTIM(2, ridge=1.0, exploration_rounds=0)])
+@pytest.mark.parametrize("policy", [fc.UniformPairs(), CoLSTIM(2), CoLSTIM(2, ridge=1.0, exploration_rounds=0)])
 def test_contexts_that_are_not_finite_stop_the_simulation(policy):
     scenario = fc.Scenario(theta=[1.0, 1.0], n_arms=3, contexts=Spoiled(0.1))
     with pytest.raises(ValueError, match=r"policy 'x', run \d, round \d+: a context"):
@@ -360,7 +364,7 @@ def test_contexts_that_are_not_finite_stop_the_simulation(policy):
 def test_a_policy_that_only_explores_says_so():
     scenario = fc.Scenario(theta=[1.0, 1.0], contexts=[[1.0, 0.0], [1.0, 1.0]])
     with pytest.warns(UserWarning, match="still explores after 100 comparisons") as caught:
-        fc.simulate({"CoLSTIM": fc.CoLSTIM(2)}, scenario, 100, rng=1)
+        fc.simulate({"CoLSTIM": CoLSTIM(2)}, scenario, 100, rng=1)
     assert len(caught) == 1  # once a label, not once a run or a round
 
 

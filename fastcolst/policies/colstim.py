@@ -142,8 +142,9 @@ class CoLSTIM(LinearPolicy):
         The comparison function F by which the estimator learns.
     perturbation : str or model, optional
         Whose G perturbs the utilities; None: the comparison model's own.
-    estimator : str or estimator, default "sgd"
-        How theta is estimated.
+    estimator : str or estimator, default "mle"
+        How theta is estimated: "mle", the exact maximum-likelihood estimate; "sgd", the paper's; "online-newton".
+        See :class:`fastcolst.MLE`, :class:`fastcolst.SGD`, :class:`fastcolst.OnlineNewton`.
     ridge : float, default 0.0
         Added to the diagonal of the Gram matrix M. 0 is the paper's: the exploration then goes on until M is
         invertible.
@@ -183,9 +184,9 @@ class CoLSTIM(LinearPolicy):
     >>> for _ in range(100):
     ...     contexts = rng.normal(size=(5, 3))
     ...     duel = policy.select(contexts)
-    ...     policy.update(duel, first_won=duel.contrast[0] > 0)
+    ...     policy.update(duel, first_won=2 * duel.contrast[0] + rng.logistic() > 0)
     >>> policy.round, policy.status
-    (100, 'ready')
+    (100, 'interior')
     >>> bool(policy.probability([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]) > 0.9)
     True
     """
@@ -198,7 +199,7 @@ class CoLSTIM(LinearPolicy):
         horizon: int | None = None,
         comparison: Any = "bradley-terry",
         perturbation: Any = None,
-        estimator: Any = "sgd",
+        estimator: Any = "mle",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
