@@ -36,6 +36,8 @@ LARGEST_KAPPA = 2.0
 KAPPA_DECAY = 0.95
 WHOLE_PASS_FEATURES = 16
 """Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
+REBUILD_AFTER = 0.15
+"""With more features: passes without information, for each feature, before one rebuilds it, as dear as d/4 of them."""
 TINY = 1e-300
 LONGEST_STEP = 20.0  # in the scales of the data, where theta is smaller: far from the maximum H may vanish
 
@@ -318,7 +320,9 @@ KAPPA = 2
 """Error of the gradient, in standard errors, for a drift of 1 standard error that moves the margins by 1; learned."""
 RESIDUAL = 3
 """Predicted distance from the maximum after the last pass, in standard errors."""
-N_NUMBERS = 4
+OFFSET = 4
+"""How far the anchor lies from where the information was rebuilt, in the scales of the data."""
+N_NUMBERS = 5
 
 # Places in `codes`.
 STATUS = 0
@@ -333,14 +337,16 @@ PASSED_ROWS = 4
 """Rows of history touched by all passes so far."""
 PASSES = 5
 """Passes so far."""
-N_CODES = 6
+ROWS_SINCE = 6
+"""Rows of history touched since the information was last rebuilt."""
+N_CODES = 7
 
 
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
-    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu M^2)^-1; vectors (12, d) and numbers (4,)
-    float64, codes (6,) int64, whose places have names in this module; history; tile (4, 512), information (d, d) and
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu M^2)^-1; vectors (12, d) and numbers (5,)
+    float64, codes (7,) int64, whose places have names in this module; history; tile (4, 512), information (d, d) and
     penalised (d, d) float64, scratch.
     """
 
@@ -385,7 +391,10 @@ def length(vector: Any, metric: Any) -> float:
 
 @helper
 def drift(evidence: Any) -> tuple[float, float]:
-    """Drift Delta of theta since the last pass: |Delta|_H, and its length in the scales of the data. O(d)."""
+    """Drift Delta of theta since the last pass, and how far theta may be from where the information was rebuilt. O(d).
+
+    The first is |Delta|_H, the second an upper bound in the scales of the data.
+    """
     theta, vectors = evidence.theta, evidence.vectors  # unpacked once: every access counts references
     square, reach = 0.0, 0.0
     for k in range(theta.size):
@@ -393,7 +402,7 @@ def drift(evidence: Any) -> tuple[float, float]:
         square += moved * vectors[DRIFT, k]
         scaled = vectors[SCALES, k] * moved
         reach += scaled * scaled
-    return float(np.sqrt(max(square, 0.0))), float(np.sqrt(reach))
+    return float(np.sqrt(max(square, 0.0))), float(np.sqrt(reach) + evidence.numbers[OFFSET])
 
 
 @helper
@@ -450,9 +459,11 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         for k in range(d):
             stale += (vectors[SCALES, k] * (trial[k] - vectors[BUILT, k])) ** 2
         stale = numbers[KAPPA] * np.sqrt(stale)
-        rebuild = not near or d <= WHOLE_PASS_FEATURES or n_passes > 2 or expected * stale > goal
+        old = codes[ROWS_SINCE] >= REBUILD_AFTER * d * size
+        rebuild = not near or d <= WHOLE_PASS_FEATURES or old or n_passes > 2 or expected * stale > goal
         n_wrong = score_information(objective, evidence, rebuild)
         n_passes += 1
+        codes[ROWS_SINCE] = 0 if rebuild else codes[ROWS_SINCE] + size
         after = dot(gradient, step)
         if after < -0.25 * before and n_passes < MAX_PASSES:
             fraction *= max(0.1, before / (before - after))
@@ -494,6 +505,8 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         theta[k] += step[k] if settled else 0.0
         vectors[ANCHOR, k] = theta[k]
         vectors[DRIFT, k] = 0.0
+        step[k] = theta[k] - vectors[BUILT, k]
+    numbers[OFFSET] = length(step, vectors[SCALES])
     numbers[MU_BUILT] = numbers[MU]
     numbers[RESIDUAL] = expected
     codes[WARM] = settled and size >= max(50, 5 * d)

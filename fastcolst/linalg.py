@@ -123,13 +123,35 @@ def whiten_contrast(factor: Any, contrast: Any, out: Any) -> float:
     out : (d,) float64
         Overwritten.
     """
-    square = 0.0
-    for k in range(contrast.size):
+    d = contrast.size
+    k = 0
+    while k + 4 <= d:  # four rows at once: a sum waits for its last term, four sums do not wait for each other
+        a, b, c, e = 0.0, 0.0, 0.0, 0.0
+        for i in range(k + 1):
+            z = contrast[i]
+            a += factor[k, i] * z
+            b += factor[k + 1, i] * z
+            c += factor[k + 2, i] * z
+            e += factor[k + 3, i] * z
+        z = contrast[k + 1]
+        b += factor[k + 1, k + 1] * z
+        c += factor[k + 2, k + 1] * z
+        e += factor[k + 3, k + 1] * z
+        z = contrast[k + 2]
+        c += factor[k + 2, k + 2] * z
+        e += factor[k + 3, k + 2] * z
+        e += factor[k + 3, k + 3] * contrast[k + 3]
+        out[k], out[k + 1], out[k + 2], out[k + 3] = a, b, c, e
+        k += 4
+    while k < d:
         total = 0.0
         for i in range(k + 1):
             total += factor[k, i] * contrast[i]
         out[k] = total
-        square += total * total
+        k += 1
+    square = 0.0
+    for k in range(d):
+        square += out[k] * out[k]
     return square
 
 

@@ -21,7 +21,8 @@ from fastcolst.cli import main
 from fastcolst.datasets import Log
 from fastcolst.results import load_result
 
-SMALL = "simulate --arms 5 --features 2 --horizon 60 --runs 2 --seed 7 --estimator sgd".split()
+SMALL = ["simulate", "--arms", "5", "--features", "2", "--horizon", "60", "--runs", "2", "--seed", "7"]
+SMALL += ["--estimator", "sgd"]
 
 
 @pytest.fixture
