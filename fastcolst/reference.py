@@ -220,6 +220,7 @@ class LinearPolicy(abc.ABC):
     ridge: float = 0.0  # M starts as ridge * I; 0 in the paper
     exploration_rounds: int | None = None  # tau; None: d * n
     width_scale: float | None = None  # c1, eta or c; None: sqrt(d log T)
+    estimator: MLE | OnlineNewton | None = None  # how theta is learned; None: by gradient steps with the four below
     learning_rate: float = 0.5  # step t of theta has the rate learning_rate * t^-decay
     decay: float = 0.0
     radius: float | None = None  # theta is projected onto |theta| <= radius
@@ -259,15 +260,19 @@ class LinearPolicy(abc.ABC):
         """Learn one comparison; contrast (d,) is x_first - x_second. A zero contrast changes nothing."""
         if not np.any(contrast):
             return
+        learn = self._step if self.estimator is None else self.estimator.learn
+        self.theta = learn(contrast, first_won)
+        self.gram = self.gram + np.outer(contrast, contrast)  # lines 3 and 17
+
+    def _step(self, contrast: Floats, first_won: bool) -> Floats:
+        """Return theta after one comparison more, by a step of stochastic gradient ascent."""
         self._n_steps += 1
         margin = float(contrast @ self.theta)
         rate = self.learning_rate * self._n_steps**-self.decay
         # section 3.2.3: a gradient step stands for line 6
-        self.theta = self.theta + rate * self._slope(margin, first_won) * contrast
-        norm = float(np.linalg.norm(self.theta))
-        if self.radius is not None and norm > self.radius:
-            self.theta = self.theta * (self.radius / norm)
-        self.gram = self.gram + np.outer(contrast, contrast)  # lines 3 and 17
+        theta = self.theta + rate * self._slope(margin, first_won) * contrast
+        norm = float(np.linalg.norm(theta))
+        return _floats(theta if self.radius is None or norm <= self.radius else theta * (self.radius / norm))
 
     def learn(self, contrasts: Floats, wins: ArrayLike) -> None:
         """Learn finished comparisons, contrasts (m, d) and wins (m,), which count towards the exploration."""
@@ -874,7 +879,7 @@ class _Loss:
 
     def _pull(self, e: Floats) -> Floats:
         """Return -psi'(e)."""
-        return self.model.score(e) if self.score == "likelihood" else self.model.cdf(-e)
+        return pull(self.model, self.score, e)
 
     def _weights(self, e: Floats) -> Floats:
         """Return each row's psi''."""
@@ -952,6 +957,123 @@ def _limit(loss: _Loss, explained: NDArray[np.bool_], direction: Floats) -> Esti
     covariance[loose, loose] = math.inf
     theta = np.where(loose, infinite, rest.theta)
     return replace(rest, theta=theta, covariance=covariance, status="separated")
+
+
+# --- theta, comparison by comparison --------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class MLE:
+    """Line 6: the minimum of `fit`'s loss over all comparisons so far, found anew after each of them.
+
+    >>> estimator = MLE(BradleyTerry(), ridge=1.0)
+    >>> estimator.learn(np.array([2.0]), first_won=True)
+    array([0.52...])
+    """
+
+    comparison: ComparisonModel
+    _: KW_ONLY
+    score: str = "likelihood"
+    ridge: float = 0.0
+    radius: float | str | None = "auto"
+    theta: Floats = field(init=False, default_factory=lambda: np.empty(0))
+    _signed: list[Floats] = field(init=False, default_factory=list)  # z where the first arm won, -z where it lost
+
+    def learn(self, contrast: Floats, first_won: bool) -> Floats:
+        """Learn one comparison, contrast (d,), and return theta."""
+        self._signed.append(contrast if first_won else -contrast)
+        self.theta = self._by_newton() if len(self._signed) > 1 else np.full(len(contrast), math.nan)
+        if np.any(np.isnan(self.theta)):
+            self.theta = fit(
+                self._signed,
+                np.ones(len(self._signed)),
+                comparison=self.comparison,
+                score=self.score,
+                ridge=self.ridge,
+                radius=self.radius,
+            ).theta
+        return self.theta
+
+    def information(self) -> Floats:
+        """Return the loss's matrix of second derivatives at theta, (d, d)."""
+        Z = np.array(self._signed)
+        return _floats((Z.T * bend(self.comparison, self.score, Z @ self.theta)) @ Z + self.ridge * np.eye(Z.shape[1]))
+
+    def _by_newton(self) -> Floats:
+        """Return the minimum, by Newton's method from the last one; nan unless it is found soon, inside the ball."""
+        Z, theta = np.array(self._signed), self.theta
+        for _ in range(8):
+            e = Z @ theta
+            H = (Z.T * bend(self.comparison, self.score, e)) @ Z + self.ridge * np.eye(len(theta))
+            if not np.all(np.isfinite(H)) or not invertible(H):
+                break
+            gradient = pull(self.comparison, self.score, e) @ Z - self.ridge * theta
+            step = inverse(H) @ gradient
+            theta = theta + step
+            if float(step @ gradient) < 1e-22:  # 1e-11 standard errors, and the next step is far shorter
+                scales = _scales(Z) if self.radius == "auto" else np.ones(len(theta))
+                bound = math.inf if self.radius is None else 20.0 if self.radius == "auto" else float(self.radius)
+                certain = pull(self.comparison, self.score, e) < 1e-6  # separated, perhaps
+                inside = np.linalg.norm(scales * theta) < bound and (self.ridge > 0.0 or not np.any(certain))
+                return theta if inside else np.full(len(theta), math.nan)
+        return np.full(len(theta), math.nan)
+
+
+@dataclass(eq=False)
+class OnlineNewton:
+    """One pass: an implicit Newton step for each comparison, after a start in which theta is exact.
+
+    With H the information collected so far and s, w the slope and the curvature of a comparison's loss at the *new*
+    margin, theta moves by s H^-1 z~, and H by w z~ z~'. This is exact where the earlier losses are quadratic.
+
+    >>> estimator = OnlineNewton(BradleyTerry(), history=0)
+    >>> estimator.learn(np.array([2.0]), first_won=True)
+    array([0.52...])
+    """
+
+    comparison: ComparisonModel
+    _: KW_ONLY
+    history: int = 2000  # comparisons that the start remembers
+    score: str = "likelihood"
+    ridge: float = 1.0
+    theta: Floats = field(init=False, default_factory=lambda: np.empty(0))
+    _H: Floats = field(init=False, default_factory=lambda: np.empty((0, 0)))
+    _start: MLE = field(init=False)
+    _n_learned: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._start = MLE(self.comparison, score=self.score, ridge=self.ridge, radius=None)
+
+    def learn(self, contrast: Floats, first_won: bool) -> Floats:
+        """Learn one comparison, contrast (d,), and return theta."""
+        self._n_learned += 1
+        if self._n_learned <= self.history:
+            self.theta = self._start.learn(contrast, first_won)
+            self._H = self._start.information()
+            return self.theta
+        if self._n_learned == 1:
+            self.theta, self._H = np.zeros(len(contrast)), self.ridge * np.eye(len(contrast))
+        signed = contrast if first_won else -contrast
+        direction = inverse(self._H) @ signed
+        e, q = float(signed @ self.theta), float(signed @ direction)
+
+        def excess(s: float) -> float:
+            return s - float(pull(self.comparison, self.score, e + q * s))
+
+        s = brentq(excess, 0.0, pull(self.comparison, self.score, e), xtol=1e-300, rtol=1e-15)  # the slope falls
+        self.theta = self.theta + s * direction
+        self._H = self._H + bend(self.comparison, self.score, e + q * s) * np.outer(signed, signed)
+        return self.theta
+
+
+def pull(model: ComparisonModel, score: str, e: ArrayLike) -> Floats:
+    """Return -psi'(e), how strongly a comparison of signed margin e pulls: f/F, or F(-e) for the residual score."""
+    return model.score(e) if score == "likelihood" else model.cdf(-_floats(e))
+
+
+def bend(model: ComparisonModel, score: str, e: ArrayLike) -> Floats:
+    """Return psi''(e)."""
+    return model.curvature(e) if score == "likelihood" else model.pdf(e)
 
 
 def _solve(hessian: Floats, gradient: Floats) -> Floats:

@@ -42,13 +42,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "ignore:.* encountered in :RuntimeWarning:fastcolst")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.option.markexpr:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     if JIT:
         return
     for item in items:
         for name in ("jit", "long"):
             if item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=f"marked {name!r}, and NUMBA_DISABLE_JIT=1"))
+
+
+@pytest.fixture
+def full(request: pytest.FixtureRequest) -> bool:
+    """Whether slow tests were asked for; what a test does less of in its everyday version is then done in full."""
+    return "slow" in request.config.option.markexpr.replace("not slow", "")
 
 
 @pytest.fixture(scope="session")

@@ -206,7 +206,7 @@ def test_coins_and_thresholds_follow_from_the_counts():
 
 
 @pytest.mark.parametrize("kind", POLICIES)
-@pytest.mark.parametrize("n", [1, 2, 10])
+@pytest.mark.parametrize("n", [1, 2])
 def test_the_same_choice_as_the_reference_for_the_same_draws(kind, n):
     policy, contexts = kind(n_arms=n, rng=7), np.zeros((n, 2))
     rng, twin = np.random.default_rng(0), twin_of(policy)
@@ -273,67 +273,26 @@ def with_wins(table, at_round):
 FOUR = [[0, 11, 16, 19], [9, 0, 12, 14], [4, 8, 0, 12], [1, 6, 8, 0]]
 
 
-def choices(rule, m):
-    """Both arms of m choices of a rule, run as Python, for what FOUR says."""
+def choices(m):
+    """Both arms of m choices of the rule, run as Python, for what FOUR says."""
+    rule = double_thompson.DoubleThompsonRule(0.51)
     policy, work = with_wins(FOUR, 400), np.empty(rule.work_shape(4, 1))
     with np.errstate(over="ignore"):
         raws = np.random.default_rng(3).random((m, 3))
         return [rule.select(policy._state, np.zeros((1, 4)), raw, work) for raw in raws]
 
 
-def check_the_second_arm_is_the_most_dangerous_rival(rule):
+def test_the_second_arm_is_the_most_dangerous_rival():
     """D-TS's rival comes from the column of the first arm, theta_i,first: those who may beat it."""
-    counts = Counter(second for first, second in choices(rule, 400) if first == 0)
+    counts = Counter(second for first, second in choices(400) if first == 0)
     assert counts[1] > 5 * counts[2] and counts[3] <= 1
     assert counts[0] > counts[1]  # mostly no rival's sample exceeds 1/2
 
 
-def check_the_first_arm_wins_most_duels(rule):
-    """D-TS's first arm comes from theta_ij > 1/2 summed over the columns j: how many it beats."""
-    firsts = [first for first, _ in choices(rule, 100)]
-    assert firsts.count(0) > 50 and firsts.count(3) < 10
-
-
-RULE = double_thompson.DoubleThompsonRule(0.51)
-
-
-def test_the_second_arm_is_the_most_dangerous_rival():
-    check_the_second_arm_is_the_most_dangerous_rival(RULE)
-
-
 def test_the_first_arm_wins_most_duels():
-    check_the_first_arm_wins_most_duels(RULE)
-
-
-def read_rows(state, first, log_t, out):
-    """Rivals with the row read where the column is meant: theta_first,i."""
-    double_thompson_rivals(state._replace(wins=state.wins.T), first, log_t, out)
-
-
-def read_all_transposed(bars, *more):
-    count_wins(np.ascontiguousarray(bars.T), *more)
-
-
-def weakest(samples):
-    return int(np.argmin(np.where(samples > 0.0, samples, 2.0)))
-
-
-double_thompson_rivals = double_thompson.rivals
-count_wins = double_thompson.count_wins
-FAULTS = {
-    "row for column": ("rivals", read_rows, check_the_second_arm_is_the_most_dangerous_rival),
-    "the weakest rival": ("argmax", weakest, check_the_second_arm_is_the_most_dangerous_rival),
-    "row for column, first stage": ("count_wins", read_all_transposed, check_the_first_arm_wins_most_duels),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_known_fault_would_be_noticed(name, monkeypatch):
-    """Faults of public code, planted into the rule as Python runs it."""
-    step, fault, check = FAULTS[name]
-    monkeypatch.setattr(double_thompson, step, fault)
-    with pytest.raises(AssertionError):
-        check(RULE)
+    """D-TS's first arm comes from theta_ij > 1/2 summed over the columns j: how many it beats."""
+    firsts = [first for first, _ in choices(100)]
+    assert firsts.count(0) > 50 and firsts.count(3) < 10
 
 
 def test_certain_losers_are_no_rivals_and_no_candidates():
@@ -366,22 +325,6 @@ def test_permuting_arms_permutes_the_law_of_the_choice(kind):
 
 
 # --- as objects ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", POLICIES)
-def test_object_and_fused_loop_end_with_the_same_bytes(kind):
-    fused, stepped = kind(n_arms=10, rng=4), kind(n_arms=10, rng=4)
-    run, n_rounds = LADDER.start(1, 0), rounds(2000, 150)
-    while n_rounds > 0:
-        m = min(n_rounds, run.chunk_rounds, 130)
-        chunk = type(c := run.next_chunk(m))(*(array.copy() for array in c))
-        fused._play(chunk, np.zeros((m + 1, 3)))
-        for r in range(m):
-            duel = stepped.select(np.ascontiguousarray(chunk.contexts[r].T))
-            margin = chunk.utilities[r, duel.first] - chunk.utilities[r, duel.second]
-            stepped.update(duel, bool(margin + chunk.latent[r] > 0.0))
-        n_rounds -= m
-    assert arrays(fused) == arrays(stepped)
 
 
 @pytest.mark.parametrize("kind", POLICIES)

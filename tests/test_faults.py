@@ -1,0 +1,176 @@
+"""Planted faults: known faults of public code, put into a copy of the package, turn a named test red.
+
+A fault joins by a line in ``FAULTS``. The copy runs as interpreted Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Fault(NamedTuple):
+    """What to replace, in which file of the package, by what; and the test that must notice."""
+
+    file: str
+    right: str
+    wrong: str
+    test: str
+
+
+CONTRACT = "test_contract.py::test_object_fused_loop_and_replay_agree_with_the_reference"
+FAULTS = {
+    "inverted coupling": Fault(
+        "policies/colstim.py",
+        "if raw[0] < p:",
+        "if raw[0] >= p:",
+        f"{CONTRACT}[CoLSTIM-sgd-bradley-terry-likelihood]",
+    ),
+    "utilities replaced by the index of the largest": Fault(
+        "selection.py",
+        "work[j] = utilities[j] + min(clip",
+        "work[j] = argmax(utilities) + min(clip",
+        "test_policies.py::test_every_option_agrees_with_the_reference[greedy first arm]",
+    ),
+    "unclipped noise": Fault(
+        "selection.py",
+        "min(clip, max(-clip, noise[j]))",
+        "noise[j]",
+        "test_policies.py::test_every_option_agrees_with_the_reference[tight clip]",
+    ),
+    "noise clipped on one side": Fault(
+        "selection.py",
+        "min(clip, max(-clip, noise[j]))",
+        "min(clip, noise[j])",
+        "test_selection.py::test_clipping_bounds_the_noise_on_both_sides",
+    ),
+    "self-duel excluded": Fault(
+        "selection.py",
+        "if not allow_first:",
+        "if True:",
+        f"{CONTRACT}[CoLSTIM-sgd-bradley-terry-likelihood]",
+    ),
+    "p_t with the square root over d": Fault(
+        "policies/colstim.py",
+        "return d / np.sqrt(since) * np.log(d * T)",
+        "return np.sqrt(d / since) * np.log(d * T)",
+        "test_policies.py::test_the_probability_of_independent_noise[None]",
+    ),
+    "ridge where none is asked": Fault(
+        "policies/base.py",
+        'ridge = number("ridge", ridge)',
+        'ridge = number("ridge", ridge) or 1.0',
+        f"{CONTRACT}[CoLSTIM-sgd-bradley-terry-likelihood]",
+    ),
+    "ridge where none is asked, in the estimate": Fault(
+        "estimation.py",
+        "solve(Objective(model, self.score, self.ridge, radius), memory, self.tolerance)",
+        "solve(Objective(model, self.score, self.ridge + 1.0, radius), memory, self.tolerance)",
+        f"{CONTRACT}[CoLSTIM-mle-bradley-terry-likelihood]",
+    ),
+    "greedy leader for MaxInP": Fault(
+        "policies/maxinp.py",
+        "return informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)",
+        "leader = int(work[d][:n].argmax())\n"
+        "        rival = int(((work[:d, :n].T - work[:d, leader]) ** 2).sum(axis=1).argmax())\n"
+        "        return min(leader, rival), max(leader, rival)",
+        f"{CONTRACT}[MaxInP-sgd-bradley-terry-likelihood]",
+    ),
+    "row for column": Fault(
+        "policies/double_thompson.py",
+        "out[0, i] = state.wins[i, first] if uncertain else 0.0\n"
+        "        out[1, i] = state.wins[first, i] if uncertain else 1.0",
+        "out[0, i] = state.wins[first, i] if uncertain else 0.0\n"
+        "        out[1, i] = state.wins[i, first] if uncertain else 1.0",
+        "test_index_policies.py::test_the_second_arm_is_the_most_dangerous_rival",
+    ),
+    "row for column, first stage": Fault(
+        "policies/double_thompson.py",
+        "count_wins(state.bars, candidates",
+        "count_wins(state.bars.T, candidates",
+        "test_index_policies.py::test_the_first_arm_wins_most_duels",
+    ),
+    "the weakest rival": Fault(
+        "policies/double_thompson.py",
+        "return first, argmax(samples)",
+        "return first, int(np.argmin(np.where(samples > 0.0, samples, 2.0)))",
+        "test_index_policies.py::test_the_second_arm_is_the_most_dangerous_rival",
+    ),
+}
+
+
+RUNNER = """
+import json, os, sys
+import hypothesis, numba, pytest, scipy.optimize, scipy.stats  # once, for all children
+
+codes = []
+for folder, tests in json.load(sys.stdin):
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        with open("output", "w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        code = pytest.main(["-q", "--tb=short", "--assert=plain", "-p", "no:cacheprovider", "-o", "addopts=", *tests])
+        sys.stdout.flush()
+        os._exit(code)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+json.dump(codes, sys.stdout)
+"""
+
+
+def copy_of_the_package(folder, fault=None):
+    """Package and tests in a folder of their own, and the names of tests to run there."""
+    for name in ("fastcolst", "tests"):  # with Python's caches, which stay valid, and without Numba's
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.nb?"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    if fault is None:
+        return sorted({f"tests/{fault.test}" for fault in FAULTS.values()})
+    module = folder / "fastcolst" / fault.file
+    source = module.read_text()
+    assert source.count(fault.right) == 1, fault.right
+    module.write_text(source.replace(fault.right, fault.wrong))
+    return [f"tests/{fault.test}"]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """Exit code and output of pytest for every fault, and for none. One process, forked, has done the slow imports."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs os.fork")
+    folders = {name: tmp_path_factory.mktemp("planted") for name in (*FAULTS, None)}
+    jobs = [(str(folder), copy_of_the_package(folder, FAULTS.get(name))) for name, folder in folders.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER],
+        input=json.dumps(jobs),
+        cwd=folders[None],
+        env={**os.environ, "PYTHONPATH": "", "NUMBA_DISABLE_JIT": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    outputs = [(folder / "output").read_text() for folder in folders.values()]
+    return dict(zip(folders, zip(json.loads(done.stdout), outputs, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_turns_a_named_test_red(name, outcomes):
+    code, output = outcomes[name]
+    assert code == 1 and "1 failed" in output, output
+    assert re.search(r"^E +(AssertionError|assert)", output, re.MULTILINE), output  # wrong, not broken
+
+
+def test_without_a_fault_these_tests_are_green(outcomes):
+    code, output = outcomes[None]
+    assert code == 0 and f"{len({fault.test for fault in FAULTS.values()})} passed" in output, output
