@@ -37,6 +37,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst.estimation import MLE, estimator_of
 from fastcolst.policies.base import Policy
 from fastcolst.policies.checks import count
 from fastcolst.problems import Problem
@@ -193,18 +194,13 @@ class Study:
         ['CoLSTIM width_scale=0.5', 'CoLSTIM width_scale=1.0']
         """
         check_keys(data, TOP_KEYS, "study")
-        policies: dict[str, dict[str, Any]] = {}
-        scenarios: dict[str, dict[str, Any]] = {}
-        for where, table in _tables(data, "policy"):
-            _add_grid(policies, table, str(table.get("name", "")), where)
         defaults = {key: data[key] for key in ("horizon", "checkpoints") if key in data}
-        for where, table in _tables(data, "scenario"):
-            base, path = scenario_name(table, where), table.get("path")
-            if isinstance(path, str):
-                base, table["path"] = Path(path).stem, str(Path(folder, path))
-            _add_grid(scenarios, {**defaults, **table}, base, where)
+        policies = _grids(data, "policy", {}, lambda table, where: str(table.get("name", "")))
+        scenarios = _grids(data, "scenario", defaults, _scenario_label)
         own: dict[str, dict[str, Any]] = {"horizon": {}, "checkpoints": {}}
         for label, table in scenarios.items():
+            if isinstance(table.get("path"), str):
+                table["path"] = str(Path(folder, table["path"]))
             if "horizon" not in table:
                 raise ValueError(f"scenario {label!r}: horizon is missing, here and at the top of the study")
             own["horizon"][label] = table.pop("horizon")
@@ -327,31 +323,33 @@ def _of_scenario(name: str, value: Any, label: str) -> Any:
     return value[label]
 
 
-def _tables(data: Mapping[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:
+def _grids(
+    data: Mapping[str, Any], kind: str, defaults: dict[str, Any], name: Callable[[dict[str, Any], str], str]
+) -> dict[str, dict[str, Any]]:
+    """The policies' or the scenarios' tables by label; those without one are called by their name."""
     tables = data.get(kind)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         raise ValueError(f"study: {kind} is {tables!r}; at least one table [[{kind}]] is wanted")
-    return [
-        (f"{kind} table {i} ({table.get('label', table.get('name'))!r})", dict(table))
-        for i, table in enumerate(tables, 1)
-    ]
+    by_label: dict[str, dict[str, Any]] = {}
+    for i, given in enumerate(tables, 1):
+        table = {**defaults, **given}
+        where = f"{kind} table {i} ({table.get('label', table.get('name'))!r})"
+        own = table.pop("label", None)
+        if own is not None and (not isinstance(own, str) or not own):
+            raise ValueError(f"{where}: label is {own!r}; a text that is not empty is wanted")
+        for single, varied in expand(table, where):
+            told = () if own else ("name", "path")  # by the name
+            rest = ", ".join(f"{key}={text}" for key, text in varied.items() if key not in told)
+            label = f"{own or name(single, where)} {rest}".rstrip()
+            if label in by_label:
+                raise ValueError(f"{where}: the label {label!r} is taken; give one of the tables another label")
+            by_label[label] = single
+    return by_label
 
 
-def _add_grid(named: dict[str, dict[str, Any]], table: dict[str, Any], base: str, where: str) -> list[str]:
-    """Add the tables that a table stands for under their labels, and return these."""
-    base = table.pop("label", base)
-    if not isinstance(base, str) or not base:
-        raise ValueError(f"{where}: label is {base!r}; a text that is not empty is wanted")
-    labels = []
-    try:
-        for single, varied in expand(table):
-            labels.append(f"{base} {varied}".rstrip())
-            if labels[-1] in named:
-                raise ValueError(f"the label {labels[-1]!r} is taken; give one of the tables another label")
-            named[labels[-1]] = single
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-    return labels
+def _scenario_label(table: dict[str, Any], where: str) -> str:
+    name = scenario_name(table, where)
+    return Path(table["path"]).stem if name == "file" and isinstance(table.get("path"), str) else name
 
 
 def _common(by_label: dict[str, Any]) -> Any:
@@ -440,16 +438,17 @@ def _warm(recipe: Recipe, policy: Policy) -> None:
         _WARM.add(kernels)
 
 
-_RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 1.0, "DoubleThompson": 3.0, "MaxInP": 6.0, "MaxPairUCB": 6.0}
+_RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 2.0, "DoubleThompson": 4.0, "MaxInP": 3.0, "MaxPairUCB": 3.0}
 """How long a round's choice takes, as a multiple of CoLSTIM's; rough, and the same for every machine."""
 
 
 def _round_seconds(recipe: Recipe, problem: Problem) -> float:
-    """What a round takes, roughly: drawing the contexts, then whitening and choosing; microseconds."""
+    """What a round takes, roughly, in seconds: contexts are drawn, a pair is chosen, an answer is learned."""
     n, d = problem.n_arms, problem.n_features
     contexts = 0.2 + 0.003 * n * d
-    choice = 0.3 + 0.01 * n + 0.0005 * n * d * d
-    return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice)
+    choice = 0.3 + 0.02 * n + 0.00005 * n * d * d
+    exact = 10.0 + 0.5 * d if isinstance(estimator_of(recipe.parameters.get("estimator", "sgd")), MLE) else 0.0
+    return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice + exact)
 
 
 def _block_runs(recipe: Recipe, setting: _Setting, runs: int) -> int:
@@ -618,7 +617,7 @@ class _Store:
 
     @property
     def state(self) -> str:
-        """What there is to say when it ends early."""
+        """What there is to say of it when it ends early."""
         total = sum(math.ceil(self.manifest.study["runs"] / size) for row in self.manifest.block_runs for size in row)
         return f"{self.done} of {total} cells are done and stay in {os.fspath(self.folder)!r}; resume to go on"
 
@@ -1010,6 +1009,14 @@ class StudyResult:
                     seconds[entry["cell"]] = entry["seconds"]
         return seconds
 
+    def results(self) -> dict[str, Result | None]:
+        """Return each scenario's :meth:`result`, None where no run is there yet that every policy has played."""
+        cells: dict[int, list[Cell]] = {}
+        for cell in self._cells():
+            cells.setdefault(cell.scenario, []).append(cell)
+        seconds = self._seconds_by_cell()
+        return {label: self._result(s, cells.get(s, []), seconds) for s, label in enumerate(self.scenarios)}
+
     def result(self, scenario: str) -> Result:
         """Return one scenario's result, as :func:`fastcolst.simulate` would, of the runs that every policy has played.
 
@@ -1023,45 +1030,48 @@ class StudyResult:
         if scenario not in self.scenarios:
             raise ValueError(f"scenario is {scenario!r}; there are {', '.join(map(repr, self.scenarios))}")
         s = self.scenarios.index(scenario)
-        rounds = self._manifest.scenarios[s]["rounds"]
-        n_runs = self._manifest.study["runs"]
-        tables = {name: {label: np.zeros((n_runs, len(rounds))) for label in self.policies} for name in _TABLES}
-        seconds = {label: np.zeros(n_runs) for label in self.policies}
-        played = np.zeros((len(self.policies), n_runs), bool)
-        by_name = self._seconds_by_cell()
-        for cell in self._cells():
-            if cell.scenario != s:
-                continue
-            label, block = self.policies[cell.policy], slice(cell.first_run, cell.first_run + cell.n_runs)
+        result = self._result(s, [cell for cell in self._cells() if cell.scenario == s], self._seconds_by_cell())
+        if result is None:
+            raise ValueError(f"scenario {scenario!r} has no run yet that every policy has played")
+        return result
+
+    def _result(self, s: int, cells: list[Cell], seconds_by_cell: dict[str, list[float]]) -> Result | None:
+        scenario, study = self._manifest.scenarios[s], self._manifest.study
+        shape = (len(self.policies), study["runs"], len(scenario["rounds"]))
+        tables = {name: np.zeros(shape) for name in _TABLES}
+        seconds, played = np.zeros(shape[:2]), np.zeros(shape[:2], bool)
+        for cell in cells:
+            where = cell.policy, slice(cell.first_run, cell.first_run + cell.n_runs)
             table = self._read(cell)
             for name in _TABLES:
-                tables[name][label][block] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
-            seconds[label][block] = by_name.get(cell.name, 0.0)
-            played[cell.policy, block] = True
+                tables[name][where] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
+            seconds[where], played[where] = seconds_by_cell.get(cell.name, 0.0), True
         common = played.all(axis=0)
         if not common.any():
-            raise ValueError(f"scenario {scenario!r} has no run yet that every policy has played")
-        duels = {label: table[common].astype(np.int64) for label, table in tables.pop("self_duels").items()}
+            return None
+
+        def by_label(array: NDArray[Any]) -> dict[str, NDArray[Any]]:
+            return {label: array[p, common] for p, label in enumerate(self.policies)}
+
         return Result(
-            **{name: {label: table[common] for label, table in by.items()} for name, by in tables.items()},
-            self_duels=duels,
-            rounds=rounds,
-            seconds={label: values[common] for label, values in seconds.items()},
+            rounds=scenario["rounds"],
+            average_regret=by_label(tables["average_regret"]),
+            weak_regret=by_label(tables["weak_regret"]),
+            self_duels=by_label(tables["self_duels"].astype(np.int64)),
+            seconds=by_label(seconds),
             thetas=np.empty((int(common.sum()), 0)),
-            seed=self._manifest.study["seed"],
-            horizon=self._manifest.scenarios[s]["horizon"],
+            seed=study["seed"],
+            horizon=scenario["horizon"],
             runs=int(common.sum()),
-            settings={"scenario": scenario, "versions": f"fastcolst {self._manifest.fastcolst}"},
+            settings={"scenario": scenario["label"], "versions": f"fastcolst {self._manifest.fastcolst}"},
         )
 
     def summary(self) -> str:
         """Return a table for each scenario, see :meth:`Result.summary`, and how many cells are missing, if any."""
-        parts = []
-        for label in self.scenarios:
-            try:
-                parts.append(f"{label}: {self.result(label).summary()}")
-            except ValueError as error:
-                parts.append(str(error))
+        parts = [
+            f"{label}: {'no run yet that every policy has played' if result is None else result.summary()}"
+            for label, result in self.results().items()
+        ]
         if self.missing:
             parts.append(f"{self.missing:,} of {len(self._manifest.cells):,} cells are missing")
         return "\n\n".join(parts)
