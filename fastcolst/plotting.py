@@ -172,8 +172,8 @@ def study_figure(result: StudyResult) -> Figure:
     >>> study = fc.Study({"Random": fc.UniformPairs()}, {"easy": fc.Scenario.easy(n_arms=3, n_features=2)}, 50)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     figure = study_figure(study.run(folder, progress=False))
-    >>> [ax.get_title(loc="center") for ax in figure.axes]
-    ['easy']
+    >>> [ax.get_title(loc="left") for ax in figure.axes]
+    ['easy: one run']
     """
     results = {label: part for label, part in result.results().items() if part is not None}
     if not results:
@@ -183,8 +183,7 @@ def study_figure(result: StudyResult) -> Figure:
     figure = new_figure(REGRET_SIZE[0] * (0.4 + 0.6 * columns), REGRET_SIZE[1] * rows)
     for place, (label, part) in enumerate(results.items(), 1):
         ax = regret_figure(part, figure.add_subplot(rows, columns, place))
-        ax.set_title(ax.get_title(loc="left"), fontsize="small", color=GREY, loc="left", y=-0.24)
-        ax.set_title(label)
+        ax.set_title(f"{label}: {ax.get_title(loc='left')}", fontsize="medium", color=GREY, loc="left")
     return figure
 
 

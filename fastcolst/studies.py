@@ -405,8 +405,8 @@ class Outcome(NamedTuple):
     worker: str
 
 
-_WARM: set[str] = set()
-"""Recipes whose kernels this process has compiled or loaded."""
+_WARM: set[tuple[type, ...]] = set()
+"""Kinds of rules whose kernels this process has compiled or loaded."""
 
 
 def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
@@ -414,7 +414,7 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     stop = threading.Event() if stop is None else stop
     template = task.recipe.build(task.problem.n_features)
     plan = _Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
-    _warm(task.recipe, plan.policy(task.policy, 0))
+    _warm(template)
     totals, seconds = np.empty((len(task.runs), len(task.rounds), 3)), np.empty(len(task.runs))
     explores = False
     for i, run in enumerate(task.runs):
@@ -430,12 +430,12 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     return Outcome(totals, seconds, explores, f"{socket.gethostname()}:{os.getpid()}")
 
 
-def _warm(recipe: Recipe, policy: Policy) -> None:
+def _warm(policy: Policy) -> None:
     """Compile a policy's kernels before its time is taken, and before threads would queue for the compiler."""
-    kernels = f"{recipe.cls.__qualname__} {policy._rule!r}"
-    if kernels not in _WARM:
+    kind = (type(policy), *map(type, policy._rule))
+    if kind not in _WARM:
         policy._warm_play()
-        _WARM.add(kernels)
+        _WARM.add(kind)
 
 
 _RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 2.0, "DoubleThompson": 4.0, "MaxInP": 3.0, "MaxPairUCB": 3.0}
@@ -555,35 +555,36 @@ class _Store:
     def __init__(self, folder: Path, manifest: _Manifest, resume: bool) -> None:
         self.folder, self.manifest, self._resume = folder, manifest, resume
         self.done = 0
-        self._held = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         optional_import("pyarrow.parquet", "a study")
-        with self._held:
+        with contextlib.ExitStack() as held:
             try:
+                self._check_content()
                 (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
-                self._held.enter_context(_locked(self.folder / LOCK))
+                held.enter_context(_locked(self.folder / LOCK))
                 self._settle()
-                self._timings = self._held.enter_context(_open_lines(self.folder / TIMINGS))
+                self._timings = held.enter_context(_open_lines(self.folder / TIMINGS))
             except OSError as error:
                 raise self._cannot_write(error) from error
-            self._held = self._held.pop_all()
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
+    def _check_content(self) -> None:
+        """Refuse a folder that is somebody else's, before anything is put into it."""
+        content = set(os.listdir(self.folder)) if self.folder.exists() else set()
+        if not self._resume and content:
+            raise FileExistsError(errno.EEXIST, "the folder is not empty; resume it, or choose another one")
+        begun = {name for name in content if name in (CELLS, LOCK) or name.startswith(f".{MANIFEST}.")}
+        if MANIFEST not in content and content != begun:  # killed before it had one
+            raise FileExistsError(errno.EEXIST, "the folder holds something else than a study; choose another one")
+
     def _settle(self) -> None:
         """Compare with the manifest that is there, or write one."""
-        others = [entry.name for entry in os.scandir(self.folder) if entry.name not in (CELLS, LOCK)]
-        if not others:
-            self.manifest.write(self.folder)
-            return
-        if not self._resume:
-            raise FileExistsError(errno.EEXIST, "the folder is not empty; resume it, or choose another one")
-        if MANIFEST not in others and not all(name.startswith(f".{MANIFEST}.") for name in others):
-            raise FileExistsError(errno.EEXIST, "the folder holds something else than a study; choose another one")
-        if MANIFEST not in others:  # killed before there was one
+        if not (self.folder / MANIFEST).exists():
             self.manifest.write(self.folder)
             return
         differences = _Manifest.read(self.folder).differences(self.manifest)
@@ -609,7 +610,7 @@ class _Store:
         """Keep a finished cell. Its seconds come first, so that no cell counts as done without them."""
         try:
             line = {"cell": cell.name, "seconds": outcome.seconds.tolist(), "worker": outcome.worker}
-            self._timings.write(json.dumps(line).encode() + b"\n")
+            _append(self._timings, json.dumps(line).encode() + b"\n")
             write_atomically(self.folder / CELLS / cell.name, _cell_bytes(self.manifest, cell, outcome.totals))
         except OSError as error:
             raise self._cannot_write(error) from error
@@ -653,6 +654,11 @@ def _open_lines(path: Path) -> BinaryIO:
     return file
 
 
+def _append(file: BinaryIO, line: bytes) -> None:
+    if file.write(line) < len(line):  # a file without a buffer writes as much as there is room for
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 _TABLES = ("average_regret", "weak_regret", "self_duels")
 
 
@@ -694,8 +700,8 @@ def _check_executor(executor: Any, threads: int | None) -> None:
 
 def _run_on_threads(study: Study, store: _Store, missing: list[Cell], bar: _Progress, workers: int) -> None:
     recipes, settings = list(study._recipes.values()), list(study._settings.values())
-    for s, p in dict.fromkeys((cell.scenario, cell.policy) for cell in missing):
-        _warm(recipes[p], recipes[p].build(settings[s].problem.n_features))
+    for p, s in {cell.policy: cell.scenario for cell in missing}.items():
+        _warm(recipes[p].build(settings[s].problem.n_features))
     stop = threading.Event()
     executor = ThreadPoolExecutor(workers, thread_name_prefix="fastcolst")
     try:
@@ -739,7 +745,10 @@ def _run_on(
                 _warn_of_exploration(store.manifest, cell)
     except BaseException as error:
         _give_up(store, waiting)
-        raise _with_state(error, store.state) from error
+        clearer = _clearer(error, store.state)
+        if clearer is None:
+            raise
+        raise clearer from error
 
 
 def _task_maker(study: Study) -> Callable[[Cell], Task]:
@@ -771,15 +780,15 @@ def _give_up(store: _Store, waiting: Mapping[Future[Outcome], Cell]) -> None:
                 store.add(cell, future.result())
 
 
-def _with_state(error: BaseException, state: str) -> BaseException:
-    """The error to report: the same, or a clearer one."""
+def _clearer(error: BaseException, state: str) -> BaseException | None:
+    """An error that says better what happened and what is left, if there is one; else a note to this one."""
     if isinstance(error, KeyboardInterrupt):
         return KeyboardInterrupt(f"interrupted: {state}")
     if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":  # dask's
         return BrokenExecutor(f"a worker died ({error}): {state}")
-    if not isinstance(error, OSError):
+    if not isinstance(error, OSError):  # the folder's own, which says it
         error.add_note(state)
-    return error
+    return None
 
 
 def _warn_of_exploration(manifest: _Manifest, cell: Cell) -> None:
@@ -917,19 +926,14 @@ class StudyResult:
             raise ValueError(f"{os.fspath(self.folder)!r} holds no finished cell yet")
         parts = [self._read(cell) for cell in cells]
         sizes = [len(part) for part in parts]
-        columns: dict[str, Any] = {}
-        for name, labels, varied in (
-            ("scenario", self.scenarios, _varied(self._manifest.study["scenario"])),
-            ("policy", self.policies, _varied(self._manifest.study["policy"])),
-        ):
-            places = pa.array(np.repeat([getattr(cell, name) for cell in cells], sizes))
-            columns[name] = pa.array(labels).take(places)
-            varied_columns = {f"{name}_{key}": _column(values).take(places) for key, values in varied.items()}
-            columns.setdefault("varied", {}).update(varied_columns)
-        varied_columns = columns.pop("varied")
         numbers = pa.concat_tables(parts)
-        columns |= {name: numbers.column(name) for name in ("run", "round", *_TABLES)}
-        return pa.table({**columns, **varied_columns})
+        labels, varied = {}, {}
+        for name, known in (("scenario", self.scenarios), ("policy", self.policies)):
+            places = pa.array(np.repeat([getattr(cell, name) for cell in cells], sizes))
+            labels[name] = pa.array(known).take(places)
+            for key, values in _varied(self._manifest.study[name]).items():
+                varied[f"{name}_{key}"] = _column(values).take(places)
+        return pa.table({**labels, **dict(zip(numbers.column_names, numbers.columns, strict=True)), **varied})
 
     def _read(self, cell: Cell) -> Any:
         """A cell's numbers as an Arrow table, checked against where they should stand."""

@@ -184,8 +184,7 @@ def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str,
 
 def _choices(key: str, value: Any, scored: bool) -> list[Any]:
     if isinstance(value, Mapping):
-        entries = {k: _choices("", v, False) for k, v in value.items()}
-        return [dict(zip(entries, single, strict=True)) for single in itertools.product(*entries.values())]
+        return [single for single, _ in expand(value, key)]
     depth = _LISTS.get(key, 0) + (key == "contexts" and scored)
     if not isinstance(value, list) or (depth > 0 and _depth(value) <= depth):
         return [value]
