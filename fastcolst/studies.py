@@ -575,7 +575,7 @@ class _Store:
 
     def _check_content(self) -> None:
         """Refuse a folder that is somebody else's, before anything is put into it."""
-        content = set(os.listdir(self.folder)) if self.folder.exists() else set()
+        content = {entry.name for entry in os.scandir(self.folder)} if self.folder.exists() else set()
         if not self._resume and content:
             raise FileExistsError(errno.EEXIST, "the folder is not empty; resume it, or choose another one")
         begun = {name for name in content if name in (CELLS, LOCK) or name.startswith(f".{MANIFEST}.")}

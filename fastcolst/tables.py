@@ -173,8 +173,8 @@ def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str,
     """The tables that a table with lists stands for, each with the keys that vary and their values as text."""
     scored = "scores" in table
     choices = {key: _choices(key, value, scored) for key, value in table.items()}
-    for key, values in choices.items():
-        if not values:
+    for key, entries in choices.items():
+        if not entries:
             raise ValueError(f"{where}: {key} is an empty list; at least one value is wanted")
     varied = [key for key, values in choices.items() if len(values) > 1]
     for values in itertools.product(*choices.values()):
