@@ -199,9 +199,11 @@ def test_resuming_computes_only_what_is_missing(tmp_path, monkeypatch, one_run_a
 
 
 KILLED = """
-import sys
+import sys, tempfile
 sys.path.insert(0, {tests!r})
-from test_studies import long_study, studies
+from test_studies import SCENARIOS, long_study, small, studies
+with tempfile.TemporaryDirectory() as warm:
+    small(horizon=10, runs=1, scenarios={{"hard": SCENARIOS["hard"]}}).run(warm, progress=False)
 studies.CELL_SECONDS = 1e-12
 print("ready", flush=True)
 long_study().run({folder!r}, threads=2, progress=False)
