@@ -141,14 +141,22 @@ class Study:
         return _Setting(problem, horizon, rounds)
 
     def _check_fit(self) -> None:
-        """Build each policy once for every shape of scenario: what can be wrong shows now, not in a worker."""
-        sizes = {(s.problem.n_features, s.problem.n_arms): s.horizon for s in self._settings.values()}
+        """Fit each policy to the scenarios: what can be wrong shows now, not in a worker.
+
+        A policy is built, which takes a millisecond, once for a number of features; where only the number of arms
+        differs, that is compared.
+        """
+        sizes: dict[int, dict[int, int]] = {}
+        for setting in self._settings.values():
+            sizes.setdefault(setting.problem.n_features, {})[setting.problem.n_arms] = setting.horizon
         for label, recipe in self._recipes.items():
             given = self.policies[label]
-            for (n_features, n_arms), horizon in sizes.items():
+            for n_features, horizons in sizes.items():
                 try:
                     template = given if isinstance(given, Policy) else recipe.build(n_features)
-                    template._fitted_to(n_features, n_arms, horizon, 0)
+                    for i, (n_arms, horizon) in enumerate(horizons.items()):
+                        if i == 0 or recipe.parameters["n_arms"] not in (None, n_arms):
+                            template._fitted_to(n_features, n_arms, horizon, 0)
                 except ValueError as error:
                     raise ValueError(f"policy {label!r}: {error}") from None
 
