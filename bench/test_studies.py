@@ -16,7 +16,7 @@ SCENARIO = {"hard": {"name": "hard", "n_arms": 50, "n_features": 10}}
 def test_overhead_at_cells_of_a_second(benchmark, report, tmp_path, monkeypatch):
     """Against the same tasks in a plain loop, in processor seconds of the process: both on one thread."""
     monkeypatch.setattr(studies, "_block_runs", lambda recipe, setting, runs: 1)
-    study = fc.Study(POLICY, SCENARIO, horizon=200_000, runs=10, seed=1)
+    study = fc.Study(POLICY, SCENARIO, horizon=200_000, runs=4, seed=1)
     fc.Study(POLICY, SCENARIO, horizon=100).run(tmp_path / "warm", progress=False)
     make = studies._task_maker(study)
     cells = studies._Manifest.of(study).cells
@@ -35,8 +35,8 @@ def test_overhead_at_cells_of_a_second(benchmark, report, tmp_path, monkeypatch)
         function()
         return clock() - start
 
-    processor = min(seconds(through_the_study, time.process_time) for _ in range(3))
-    alone = min(seconds(plain, time.process_time) for _ in range(3))
+    processor = min(seconds(through_the_study, time.process_time) for _ in range(2))
+    alone = min(seconds(plain, time.process_time) for _ in range(2))
     benchmark.pedantic(through_the_study, rounds=1)
     report("seconds of a study's cell", alone / len(cells), 3.0, "s")
     report("overhead of a study at such cells", 100.0 * (processor / alone - 1.0), 3.0, "%")
