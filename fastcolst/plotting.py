@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from fastcolst.datasets import ReplayResult
     from fastcolst.results import Result
+    from fastcolst.studies import StudyResult
 
-__all__ = ["PICTURES", "new_figure", "regret_figure", "replay_figure", "save_figure"]
+__all__ = ["PICTURES", "new_figure", "regret_figure", "replay_figure", "save_figure", "study_figure"]
 
 PICTURES = (".png", ".svg", ".pdf")
 """Extensions that :func:`save_figure` writes."""
@@ -38,6 +39,7 @@ PALE = "#D9DEE3"
 
 REGRET_SIZE = (6.4, 4.0)
 REPLAY_SIZE = (10.4, 4.2)
+PANELS_IN_A_ROW = 3
 STRIP = 0.2  # height, in units of frequency, of the strip for counts
 SETTLED = 0.01  # share of a log after which the running log loss decides on the scale
 MAX_POINTS = 1_500  # of one curve: more cannot be seen, and would swell vector files
@@ -140,6 +142,49 @@ def replay_figure(result: ReplayResult, axes: Sequence[Axes] | NDArray[Any] | No
     _draw_calibration(result.calibration, both[0])
     _draw_log_loss(result.running_log_loss(), both[1])
     return both
+
+
+def study_figure(result: StudyResult) -> Figure:
+    """Draw a study's cumulative average regret, one panel for each scenario that has finished runs.
+
+    Parameters
+    ----------
+    result : StudyResult
+        What :meth:`fastcolst.Study.run` or :func:`fastcolst.load_study` returned.
+
+    Returns
+    -------
+    Figure
+        For :func:`save_figure`; no window shows it.
+
+    Raises
+    ------
+    ValueError
+        There are no finished runs.
+    ImportError
+        Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastcolst as fc
+    >>> from fastcolst.plotting import study_figure
+    >>> study = fc.Study({"Random": fc.UniformPairs()}, {"easy": fc.Scenario.easy(n_arms=3, n_features=2)}, 50)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     figure = study_figure(study.run(folder, progress=False))
+    >>> [ax.get_title(loc="left") for ax in figure.axes]
+    ['easy: one run']
+    """
+    results = {label: part for label, part in result.results().items() if part is not None}
+    if not results:
+        raise ValueError(f"{os.fspath(result.folder)!r} holds no run yet that every policy has played")
+    columns = min(PANELS_IN_A_ROW, len(results))
+    rows = math.ceil(len(results) / columns)
+    figure = new_figure(REGRET_SIZE[0] * (0.4 + 0.6 * columns), REGRET_SIZE[1] * rows)
+    for place, (label, part) in enumerate(results.items(), 1):
+        ax = regret_figure(part, figure.add_subplot(rows, columns, place))
+        ax.set_title(f"{label}: {ax.get_title(loc='left')}", fontsize="medium", color=GREY, loc="left")
+    return figure
 
 
 def new_figure(width: float = REGRET_SIZE[0], height: float = REGRET_SIZE[1]) -> Figure:
