@@ -24,7 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -47,6 +47,9 @@ class Cell(NamedTuple):
     problem: str
     scenario: str
     policy: str
+
+
+Tables: TypeAlias = "Mapping[str, Mapping[Cell, ArrayLike]]"
 
 
 class Bound(NamedTuple):
@@ -126,15 +129,16 @@ class Verdict:
     runs: int
 
 
-def judge(claims: Iterable[Claim], tables: Mapping[str, Any], level: float = LEVEL) -> list[Verdict]:
+def judge(claims: Iterable[Claim], tables: Tables, level: float = LEVEL) -> list[Verdict]:
     """Judge those claims whose cells are all there.
 
     Parameters
     ----------
     claims : Claims
         One family: Holm's correction spans them.
-    tables : dict of "regret" and "seconds" to pandas DataFrame
-        Rows are runs, columns :class:`Cell`; a missing number leaves the run out of the pairs that need it.
+    tables : dict of "regret" and "seconds" to dict of Cell to (runs,) array_like
+        One number for each run, in the order of the runs; where a cell has more runs than another, those that both
+        have are compared. Runs that are nan are left out.
     level : float
         Chance that any verdict is wrong.
 
@@ -145,11 +149,10 @@ def judge(claims: Iterable[Claim], tables: Mapping[str, Any], level: float = LEV
 
     Examples
     --------
-    >>> import pandas as pd
     >>> from fastcolst.claims import Cell, Claim, below, judge
     >>> mine, theirs = Cell("gumbel", "easy", "Mine"), Cell("gumbel", "easy", "Theirs")
     >>> claim = Claim("mine is better", "a ratio below 1", (below(mine, theirs),))
-    >>> regret = pd.DataFrame({mine: [1.0, 2.0, 3.0, 4.0], theirs: [2.1, 2.9, 4.1, 5.0]})
+    >>> regret = {mine: [1.0, 2.0, 3.0, 4.0], theirs: [2.1, 2.9, 4.1, 5.0]}
     >>> judge([claim], {"regret": regret})[0].outcome
     'holds'
     """
@@ -195,23 +198,23 @@ class _Evidence(NamedTuple):
     most_contradicted: _Test
 
 
-def _is_covered(claim: Claim, tables: Mapping[str, Any]) -> bool:
-    source = tables.get("regret" if claim.of == "spread" else claim.of)
-    return source is not None and all(cell in source.columns for b in claim.bounds for cell in (b.one, b.other))
+def _is_covered(claim: Claim, tables: Tables) -> bool:
+    source = tables.get("regret" if claim.of == "spread" else claim.of, {})
+    return all(cell in source for bound in claim.bounds for cell in (bound.one, bound.other))
 
 
-def _evidence(claim: Claim, tables: Mapping[str, Any]) -> _Evidence:
+def _evidence(claim: Claim, tables: Tables) -> _Evidence:
     tests = [_test(bound, claim.of, tables) for bound in claim.bounds]
     weakest = max(tests, key=lambda test: test.p_met)
     most_contradicted = min(tests, key=lambda test: test.p_broken)
     return _Evidence(weakest.p_met, min(1.0, len(tests) * most_contradicted.p_broken), weakest, most_contradicted)
 
 
-def _test(bound: Bound, of: str, tables: Mapping[str, Any]) -> _Test:
+def _test(bound: Bound, of: str, tables: Tables) -> _Test:
     table = tables["regret" if of == "spread" else of]
-    # Not table[[one, other]]: pandas takes a tuple, which a Cell is, for a key of several levels.
-    both = np.column_stack([table[cell].to_numpy(np.float64) for cell in (bound.one, bound.other)])
-    one, other = both[np.isfinite(both).all(axis=1)].T
+    one, other = (np.asarray(table[cell], dtype=np.float64) for cell in (bound.one, bound.other))
+    both = np.stack([one[: other.size], other[: one.size]])
+    one, other = both[:, np.isfinite(both).all(axis=0)]
     if of == "spread":  # Brown and Forsythe's distances: their means compare spreads, robustly
         one, other = (np.abs(numbers - np.median(numbers)) if numbers.size else numbers for numbers in (one, other))
     contrast = (bound.limit * other - one) * (1.0 if bound.is_below else -1.0)
