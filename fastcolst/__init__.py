@@ -5,10 +5,11 @@ from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.datasets import Log, ReplayResult, read_log, replay
 from fastcolst.estimation import MLE, SGD, OnlineNewton
 from fastcolst.policies import CoLSTIM, DoubleThompson, Duel, MaxInP, MaxPairUCB, SelfSparring, UniformPairs
-from fastcolst.problems import Scenario
+from fastcolst.problems import Scenario, ScoredArms
 from fastcolst.regression import Fit, PreferenceRegression, fit
 from fastcolst.results import FileFormatError, Result, load_result
 from fastcolst.simulation import simulate
+from fastcolst.studies import Study, StudyResult, load_study
 
 __version__ = "0.1.0"
 
@@ -30,11 +31,15 @@ __all__ = [
     "ReplayResult",
     "Result",
     "Scenario",
+    "ScoredArms",
     "SelfSparring",
+    "Study",
+    "StudyResult",
     "Thurstone",
     "UniformPairs",
     "fit",
     "load_result",
+    "load_study",
     "read_log",
     "register",
     "replay",

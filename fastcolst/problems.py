@@ -8,6 +8,7 @@ same luck.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from copy import deepcopy
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -19,11 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._compile import generic, helper, kernel, register, registered
 from fastcolst.comparison import comparison_model, perturb, raw
 from fastcolst.linalg import utilities
-from fastcolst.policies.checks import count, feature_rows
+from fastcolst.policies.checks import answer, count, feature_rows
 from fastcolst.policies.rounds import Chunk
 from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generator, key_of
 
-__all__ = ["Ball", "FixedContexts", "Scenario"]
+__all__ = ["Ball", "FixedContexts", "Scenario", "ScoredArms"]
 
 CHUNK_BYTES = 2**20
 """Size of a chunk's contexts: so large that a kernel's call costs nothing, small enough for the processor's cache."""
@@ -249,6 +250,7 @@ class Scenario:
         parameter = feature_rows("theta", theta, None, ndim=1)
         self._setup(parameter.size, n_arms, comparison, contexts)
         self._theta: GivenTheta | ThetaInShell | ThetaOnCorners = GivenTheta(parameter.copy())
+        self._named: dict[str, Any] = {}
         self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
 
     @classmethod
@@ -258,6 +260,7 @@ class Scenario:
         scenario = cls.__new__(cls)
         scenario._setup(count("n_features", n_features), n_arms, comparison, "ball")
         scenario._theta = ThetaInShell(scenario.n_features, lowest, highest)
+        scenario._named = {"name": name, "n_arms": scenario.n_arms, "n_features": scenario.n_features}
         sizes = f"n_arms={scenario.n_arms}, n_features={scenario.n_features}"
         scenario._text = f"Scenario.{name}({sizes}, comparison={scenario.comparison!r})"
         return scenario
@@ -282,7 +285,7 @@ class Scenario:
 
     @classmethod
     def lower_bound(
-        cls, *, horizon: int, n_features: int = 4, ball: str = "max", comparison: Any = "bradley-terry"
+        cls, *, rounds: int, n_features: int = 4, ball: str = "max", comparison: Any = "bradley-terry"
     ) -> Scenario:
         """The instance behind the lower bound of the weak regret: all corners of a cube, and hardly a difference.
 
@@ -292,7 +295,7 @@ class Scenario:
 
         Parameters
         ----------
-        horizon : int
+        rounds : int
             T, for which the instance is hard; more than max(d, 16), as the theorem asks.
         n_features : int
             d, at most 12: there are 2^d arms.
@@ -315,21 +318,22 @@ class Scenario:
         Examples
         --------
         >>> import fastcolst as fc
-        >>> fc.Scenario.lower_bound(horizon=10_000, n_features=4).n_arms
+        >>> fc.Scenario.lower_bound(rounds=10_000, n_features=4).n_arms
         16
         """
-        d, T = count("n_features", n_features), count("horizon", horizon)
+        d, T = count("n_features", n_features), count("rounds", rounds)
         if d > LARGEST_CUBE:
             raise ValueError(f"n_features is {d}; at most {LARGEST_CUBE} is wanted: there are 2^n_features arms")
         if max(d, 16) >= T:
-            raise ValueError(f"horizon is {T}; more than max(n_features, 16) = {max(d, 16)} is wanted")
+            raise ValueError(f"rounds is {T}; more than max(n_features, 16) = {max(d, 16)} is wanted")
         if ball not in ("max", "euclidean"):
             raise ValueError(f"ball is {ball!r}; wanted 'max' or 'euclidean'")
         scenario = cls.__new__(cls)
         corners = 2.0 * (np.arange(2**d)[:, np.newaxis] >> np.arange(d) & 1) - 1.0
         scenario._setup(d, None, comparison, corners if ball == "max" else corners / math.sqrt(d))
         scenario._theta = ThetaOnCorners(d, 1.0 / math.sqrt(T))
-        sizes = f"horizon={T}, n_features={d}, ball={ball!r}"
+        scenario._named = {"name": "lower_bound", "rounds": T, "n_features": d, "ball": ball}
+        sizes = f"rounds={T}, n_features={d}, ball={ball!r}"
         scenario._text = f"Scenario.lower_bound({sizes}, comparison={scenario.comparison!r})"
         return scenario
 
@@ -364,6 +368,15 @@ class Scenario:
     def __repr__(self) -> str:
         return self._text
 
+    def get_params(self) -> dict[str, Any]:
+        """What builds the scenario again: ``name`` ("easy", ...) and its arguments, or the class's own arguments."""
+        if isinstance(self._theta, GivenTheta):
+            kept = self._contexts.tolist() if isinstance(self._contexts, np.ndarray) else self._contexts
+            own = {"theta": self._theta.theta.tolist(), "n_arms": self.n_arms, "contexts": kept}
+        else:
+            own = self._named
+        return {**own, "comparison": self.comparison}
+
     def start(self, entropy: int, run: int) -> Run:
         """Begin a run: draw its theta (and its fixed contexts) and name its streams."""
         rng = generator(entropy, PROBLEM, run)
@@ -381,3 +394,103 @@ def _in_ball(rng: Generator, n: int, d: int) -> NDArray[np.float64]:
     normal = rng.standard_normal((n, d))
     square = (normal * normal).sum(axis=1) + 2.0 * rng.standard_exponential(n)
     return normal / np.sqrt(square)[:, np.newaxis]
+
+
+# --- real data ----------------------------------------------------------------------------------------------
+
+COIN = float(np.finfo(np.float64).tiny)
+"""Size of the latent number that decides equal scores: too small to turn a difference, and not subnormal, which some
+processors are told to take for 0."""
+
+SMALLEST_SCORE = 1e-290
+"""Scores that are not 0 differ, if they do, by more than the coin when they are no smaller than this."""
+
+
+class ScoredRun:
+    """One run of :class:`ScoredArms`: its order of rounds and its coins. ``theta`` (0,): the problem has none."""
+
+    def __init__(self, packed: NDArray[np.float64], utilities: NDArray[np.float64], entropy: int, run: int) -> None:
+        _, d, n = packed.shape
+        self.theta = np.empty(0)
+        self._packed, self._utilities, self._best = packed, utilities, utilities.max(axis=1)
+        self._order_rng, self._coin_rng = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
+        self._ahead = np.empty(0, np.intp)  # rounds of this pass that are still to come
+        self.chunk_rounds = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n)))
+
+    def next_chunk(self, n_rounds: int) -> Chunk:
+        """The next rounds. The sequence of rounds does not depend on how it is cut."""
+        m = len(self._packed)
+        n_passes = math.ceil((n_rounds - len(self._ahead)) / m)
+        rows = np.concatenate([self._ahead, *(self._order_rng.permutation(m) for _ in range(n_passes))])
+        rows, self._ahead = rows[:n_rounds], rows[n_rounds:]
+        latent = np.where(self._coin_rng.random(n_rounds) < 0.5, COIN, -COIN)
+        return Chunk(self._packed[rows], self._utilities[rows], self._best[rows], latent)
+
+
+class ScoredArms:
+    """Real data as a problem: in every round each arm has a known score, and the arm with the better score wins.
+
+    A run shows the rows of the data in a random order, all of them once, then all of them again in another order, and
+    so on. A duel between equal scores is decided by a fair coin, the same for every policy. Regret is in the scores'
+    unit: the best score of the round minus the mean (average regret), or the better one (weak regret), of the scores of
+    the two arms shown, and the other way round when low scores are good.
+
+    Parameters
+    ----------
+    contexts : (m, n_arms, n_features) array_like
+        The arms' features in each of m rounds; finite.
+    scores : (m, n_arms) array_like
+        How good each arm is there: runtimes, qualities, ratings. Finite, and 0 or at least 1e-290 in size.
+    maximize : bool, default True
+        Whether high scores are good.
+
+    Raises
+    ------
+    ValueError
+        For an argument of the wrong shape or outside its range, with its name.
+
+    Notes
+    -----
+    A timeout recorded as a huge number makes a huge regret; replace it by what it costs, ten times the cutoff, say.
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> contexts = np.random.default_rng(0).normal(size=(20, 4, 2))
+    >>> problem = fc.ScoredArms(contexts, scores=contexts[:, :, 0])
+    >>> problem.n_arms, problem.n_features
+    (4, 2)
+    >>> result = fc.simulate({"Random": fc.UniformPairs()}, problem, horizon=100, rng=1)
+    >>> bool(result.average_regret["Random"][0, -1] > 50)
+    True
+    """
+
+    def __init__(self, contexts: ArrayLike, scores: ArrayLike, maximize: bool = True) -> None:
+        rows = feature_rows("contexts", contexts, None, ndim=3)
+        values = feature_rows("scores", scores, None)
+        if rows.shape[:2] != values.shape:
+            raise ValueError(
+                f"scores has shape {values.shape} and contexts {rows.shape}; (m, n_arms) and (m, n_arms, n_features) "
+                "are wanted"
+            )
+        small = (np.abs(values) < SMALLEST_SCORE) & (values != 0.0)
+        if small.any():
+            i, j = np.argwhere(small)[0]
+            raise ValueError(f"scores[{i}, {j}] is {values[i, j]}; 0 or at least {SMALLEST_SCORE} in size is wanted")
+        self.maximize = answer(maximize, "maximize")
+        _, self.n_arms, self.n_features = rows.shape
+        self._packed = np.ascontiguousarray(rows.transpose(0, 2, 1))
+        self._utilities = values.copy() if self.maximize else -values
+        data = hashlib.sha256(repr(rows.shape).encode())
+        for array in (self._packed, self._utilities):
+            data.update(array.tobytes())
+        self.digest = data.hexdigest()
+
+    def __repr__(self) -> str:
+        """Sizes, and the beginning of the data's digest."""
+        m, n, d = len(self._packed), self.n_arms, self.n_features
+        return f"ScoredArms(<{m} rounds, {n} arms, {d} features, {self.digest[:16]}>, maximize={self.maximize})"
+
+    def start(self, entropy: int, run: int) -> ScoredRun:
+        """Begin a run: name the streams of its order and of its coins."""
+        return ScoredRun(self._packed, self._utilities, entropy, run)

@@ -12,6 +12,7 @@ import csv
 import html
 import io
 import itertools
+import math
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -37,11 +38,14 @@ from fastcolst.claims import (
 )
 from fastcolst.plotting import Panel, log_curves, panels_figure, picture_bytes, regret_curves
 from fastcolst.reproduction import (
-    CUBES,
+    CUBE_RUNS,
     MANIFEST,
     MODELS,
+    SWEEP_RUNS,
+    Curve,
     Results,
-    curve_of,
+    cube_points,
+    curves_of,
     load_results,
     seconds_of,
     sweep_points,
@@ -232,41 +236,45 @@ def _grid(results: Results, problems: Iterable[str], horizon: int, labels: Seque
 def _regret_panel(results: Results, problem: str, scenario: str, horizon: int, labels: Sequence[str]) -> Panel:
     n, d = results.settings.n_arms, results.settings.n_features
     title = f"{SYMBOLS[scenario]}({d}, {n}, {NAMES[problem]})"
-    rounds, curves = results.curves(problem, scenario, horizon)
+    curves = results.curves(problem, scenario, horizon)
     shown = {label: curves[label] for label in labels if label in curves}
-    draw = partial(_draw_regret, rounds, shown, title)
+    draw = partial(_draw_regret, shown, title)
     return Panel(f"{title}, T = {horizon:,}: cumulative average regret of {', '.join(shown)}", draw)
 
 
-def _draw_regret(rounds: NDArray[np.int64], curves: Mapping[str, NDArray[np.float64]], title: str, ax: Any) -> None:
+def _draw_regret(curves: Mapping[str, Curve], title: str, ax: Any) -> None:
     styles = STYLES if all(label in STYLES for label in curves) else None
-    regret_curves(rounds, curves, ax, title=title, styles=styles)
+    rounds = next(iter(curves.values())).rounds
+    regret = {label: curve.average_regret for label, curve in curves.items()}
+    regret_curves(rounds, regret, ax, title=title, styles=styles)
 
 
 def _lower_bound_picture(results: Results) -> Picture:
+    points = cube_points(results.settings)
     panels = []
-    for ball, unit, text in (
-        ("max", lambda d, T: d * np.sqrt(T), "d sqrt(T)"),
-        ("euclidean", lambda d, T: np.sqrt(d * T), "sqrt(d T)"),
-    ):
-        for label in ("CoLSTIM-MLE", "MaxInP-MLE", "Random"):
-            x, y = {}, {}
-            for d in CUBES:
-                finals = _finals(results, f"cube-d{d}", ball, label, "weak_regret")
-                horizons = np.array(sorted(finals), dtype=np.float64)
-                x[f"d = {d}"] = horizons
-                y[f"d = {d}"] = np.stack([finals[int(T)] / unit(d, T) for T in horizons], axis=1)
-            draw = partial(
-                _draw_log, x, y, f"{label}, {'max' if ball == 'max' else 'Euclidean'} unit ball", "T",
-                f"Weak regret / {text}", False,
-            )  # fmt: skip
-            panels.append(Panel(f"{label}: weak regret over {text} against T, contexts in the {ball} unit ball", draw))
-    runs = max(part.runs for part in results.parts if part.name.startswith("cube"))
+    for ball, unit in (("max", "d sqrt(T)"), ("euclidean", "sqrt(d T)")):
+        for policy in ("CoLSTIM-MLE", "MaxInP-MLE", "Random"):
+            x: dict[str, list[float]] = {}
+            y: dict[str, list[NDArray[np.float64]]] = {}
+            for label, (where, d, T) in points.items():
+                if where == ball:
+                    rate = d * math.sqrt(T) if ball == "max" else math.sqrt(d * T)
+                    x.setdefault(f"d = {d}", []).append(T)
+                    y.setdefault(f"d = {d}", []).append(
+                        results.curves("cube", label, T)[policy].weak_regret[:, -1] / rate
+                    )
+            title = f"{policy}, {'max' if ball == 'max' else 'Euclidean'} unit ball"
+            name = f"{title}: weak regret divided by {unit}, against T"
+            panels.append(
+                Panel(name, partial(_draw_log, x=x, y=y, title=title, xlabel="T", ylabel=f"Weak regret / ({unit})"))
+            )
+    runs = min(results.settings.runs, CUBE_RUNS)
     text = (
-        f"Weak regret after T rounds on the instances of the proof, divided by the rate of the bound; mean of {runs} runs, "
-        "bars are standard errors. Every T is a problem of its own, theta on {-1/sqrt(T), 1/sqrt(T)}^d afresh each run, "
-        "the arms all corners of the cube. The theorem says that no policy's curve falls to 0; its constant is "
-        "e^-12 / 8 = 7.7e-7. Differences of order 1/sqrt(T) keep even Random at the rate, at a larger constant."
+        f"Weak regret after T rounds on the instances of the proof, divided by the rate of the bound; mean of {runs} "
+        "runs, bars are standard errors. Every T is a problem of its own: theta on {-1/sqrt(T), 1/sqrt(T)}^d afresh "
+        "each run, the arms all corners of the cube. The theorem says that no policy's curve falls to 0; its "
+        "constant is e^-12 / 8 = 7.7e-7. As the differences between arms shrink like 1/sqrt(T), Random keeps the "
+        "rate too."
     )
     return Picture("lower-bound", "The lower bound of the weak regret (Theorem 3.1)", text, panels)
 
@@ -275,45 +283,43 @@ def _sweep_picture(results: Results) -> Picture:
     s = results.settings
     points = sweep_points(s)
     base = (s.n_arms, s.n_features, s.horizon)
+    (frame,) = (results.seconds[part.name] for part in results.parts if part.problem == "sweep")
+    seconds = {key: rows["seconds"].to_numpy(np.float64) for key, rows in frame.groupby(["scenario", "policy"])}
     panels = []
-    for what, ylabel in (("regret", "Cumulative average regret"), ("time", "Microseconds a round")):
-        for axis, name in enumerate(("n", "d", "T")):
-            varied = sorted(p for p in points if all(p[k] == base[k] for k in range(3) if k != axis))
-            x, y = {}, {}
-            for label in ("Random", "CoLSTIM", "CoLSTIM-MLE"):
-                x[label] = np.array([p[axis] for p in varied], dtype=np.float64)
-                y[label] = np.stack([_sweep_value(results, p, label, what) for p in varied], axis=1)
-            fixed = ", ".join(f"{k} = {v:,}" for k, v in zip("ndT", base, strict=True) if k != name)
-            panels.append(
-                Panel(f"{ylabel} against {name}, {fixed}", partial(_draw_log, x, y, fixed, name, ylabel, True))
-            )
-    runs = max(part.runs for part in results.parts if part.name.startswith("sweep"))
+    for axis, name in enumerate("ndT"):
+        varied = sorted(
+            (point[axis], label)
+            for label, point in points.items()
+            if all(point[k] == base[k] for k in range(3) if k != axis)
+        )
+        fixed = ", ".join(f"{k} = {v:,}" for k, v in zip("ndT", base, strict=True) if k != name)
+        regret: dict[str, list[NDArray[np.float64]]] = {}
+        time: dict[str, list[NDArray[np.float64]]] = {}
+        for policy in ("Random", "CoLSTIM", "CoLSTIM-MLE"):
+            for _, label in varied:
+                T = points[label][2]
+                curve = results.curves("sweep", label, T)[policy]
+                regret.setdefault(policy, []).append(curve.average_regret[:, -1])
+                time.setdefault(policy, []).append(seconds[label, policy] / T * 1e6)
+        x = {policy: [value for value, _ in varied] for policy in regret}
+        for i, (y, ylabel) in enumerate(((regret, "Cumulative average regret"), (time, "Microseconds a round"))):
+            draw = partial(_draw_log, x=x, y=y, title=fixed, xlabel=name, ylabel=ylabel, fitted=True)
+            panels.insert(axis + i * (axis + 1), Panel(f"{ylabel} against {name}, {fixed}", draw))
     text = (
-        f"Scenario medium, Gumbel, mean of {runs} runs; bars are standard errors, lines are power laws fitted to the means. "
-        "Top: cumulative average regret. Bottom: microseconds a round in the fused loop. CoLSTIM learns with SGD(0.5), "
-        "CoLSTIM-MLE by full maximum likelihood. The first n d rounds explore, which counts at small T and large n d."
+        f"Scenario medium, Gumbel, mean of {min(s.runs, SWEEP_RUNS)} runs; bars are standard errors, lines are power "
+        "laws fitted to the means. Top: cumulative average regret. Bottom: microseconds a round in the fused loop. "
+        "CoLSTIM learns with SGD(0.5), CoLSTIM-MLE by full maximum likelihood. The first n d rounds explore, which "
+        "counts at small T and at large n or d; the norm of theta is between 1/sqrt(d) and 1."
     )
     return Picture("sweep", "Scaling in n, d and T", text, panels)
 
 
-def _sweep_value(results: Results, point: tuple[int, int, int], label: str, what: str) -> NDArray[np.float64]:
-    n, d, T = point
-    if what == "regret":
-        return _finals(results, f"sweep-n{n}-d{d}", "medium", label, "average_regret")[T]
-    seconds = results.seconds[f"sweep-n{n}-d{d}-{T}"]
-    return np.asarray(seconds[seconds["policy"] == label]["seconds"].to_numpy(np.float64) / T * 1e6)
-
-
-def _draw_log(x: Any, y: Any, title: str, xlabel: str, ylabel: str, fitted: bool, ax: Any) -> None:
-    log_curves(x, y, ax, title=title, xlabel=xlabel, ylabel=ylabel, fitted=fitted)
+def _draw_log(ax: Any, *, x: Any, y: Any, fitted: bool = False, **texts: str) -> None:
+    points = {label: np.array(values, dtype=np.float64) for label, values in x.items()}
+    numbers = {label: np.stack(values, axis=1) for label, values in y.items()}
+    log_curves(points, numbers, ax, fitted=fitted, **texts)
     if fitted:  # the slopes belong to this panel, not below all of them
         ax.legend(frameon=False, fontsize="small", handlelength=1.2)
-
-
-def _finals(results: Results, problem: str, scenario: str, label: str, column: str) -> dict[int, NDArray[np.float64]]:
-    """By horizon, a policy's regret at the end, run by run."""
-    horizons = [part.horizon for part in results.parts if part.problem == problem and scenario in part.scenarios]
-    return {T: results.curves(problem, scenario, T, column)[1][label][:, -1] for T in horizons}
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -324,10 +330,10 @@ def cost_tables(results: Results) -> list[Table]:
     s = results.settings
     runs = min(s.runs, s.timed_runs)
     about = (
-        f"Seconds for {s.horizon:,} rounds, mean (standard deviation) over {runs} runs on one thread. Choosing and learning "
-        "are timed call by call through the policy object: they include what a call from Python costs, a few "
-        "microseconds a round and the same for all. The fused loop has no such calls; there choosing and learning are "
-        "one. The paper's seconds are for a horizon it does not tell: compare ratios."
+        f"Seconds for {s.horizon:,} rounds, mean (standard deviation) over {runs} runs on one thread. Choosing and "
+        "learning are timed call by call through the policy object: they include what a call from Python costs, a "
+        "few microseconds a round and the same for all. The fused loop has no such calls; there choosing and "
+        "learning are one. The paper's seconds are for a horizon it does not tell: compare ratios."
     )
     tables = []
     cells = timed_cells("table1", s)
@@ -390,12 +396,12 @@ def claims_table(found: Sequence[Verdict]) -> Table:
         for v in found
     ]
     text = (
-        "Each claim is judged by paired t-tests over runs that share contexts and luck; a claim of several parts holds if "
-        "all of them are shown, and does not hold if the opposite of one is. 'Like' and 'about as good' are two "
-        "one-sided tests with the margin stated. The ratio of means (Fieller's 95 % interval) and the effect (mean over "
-        "standard deviation of the paired contrast, positive in favour) are those of the part that decides; the p-value is "
-        "after Holm's correction over both sides of all claims of this table, so the chance that any of its verdicts is "
-        "wrong is at most 5 %."
+        "Each claim is judged by paired t-tests over runs that share contexts and luck; a claim of several parts "
+        "holds if all of them are shown, and does not hold if the opposite of one is. 'Like' and 'about as good' "
+        "are two one-sided tests with the margin stated. The ratio of means (Fieller's 95 % interval) and the "
+        "effect (mean over standard deviation of the paired contrast, positive in favour) are those of the part "
+        "that decides; the p-value is after Holm's correction over both sides of all claims of this table, so the "
+        "chance that any of its verdicts is wrong is at most 5 %."
     )
     head = ("claim", "verdict", "shown when", "ratio of", "ratio", "effect", "p", "runs")
     return Table("claims", "The paper's claims", text, head, rows)
@@ -409,9 +415,9 @@ def horizons_table(results: Results) -> Table:
         (row[0].claim.text, *(f"{v.outcome}, ratio {v.ratio:.3g}" for v in row)) for row in zip(*columns, strict=True)
     ]
     text = (
-        "The paper states no horizon. Each column is a study of its own, whose policies are told that T: the constants "
-        "depend on it, so the first rounds of a long run are not a short run. SGD(0.5), without projection; one family of "
-        "tests for each column. Ratios are those of the part that decides."
+        "The paper states no horizon. Each column is a study of its own, whose policies are told that T: the "
+        "constants depend on it, so the first rounds of a long run are not a short run. SGD(0.5), without "
+        "projection; one family of tests for each column. Ratios are those of the part that decides."
     )
     head = ("claim", *(f"T = {horizon:,}" for horizon in horizons))
     return Table("claims-by-horizon", "The first figure's claims at three horizons", text, head, rows)
@@ -481,14 +487,15 @@ def _reproduction_page(results: Results) -> _Page:
     first = [table.name for table in tables if table.name.startswith("claims")]
     rest = [table.name for table in tables if not table.name.startswith("claims")]
     counts = {outcome: sum(v.outcome == outcome for v in found) for outcome in (HOLDS, REFUTED, OPEN)}
-    lead = [
+    paper = (
         "Bengs, Saha and Hüllermeier (2022), Stochastic Contextual Dueling Bandits under Linear Stochastic "
-        "Transitivity Models: their experiments, computed anew.",
+        "Transitivity Models: their experiments, computed anew."
+    )
+    outcome = (
         f"Of {len(found)} claims, {counts[HOLDS]} hold, {counts[REFUTED]} do not hold and {counts[OPEN]} are not "
-        f"decided by {s.runs} runs of T = {s.horizon:,}. The paper states no horizon.",
-    ]
-    names = {label: repr(policy) for part in results.parts for label, policy in part.policies.items()}
-    links = [f"{part.name}: {'; '.join(f'{k} = {v!r}' for k, v in part.policies.items())}" for part in results.parts]
+        f"decided by {s.runs} runs of T = {s.horizon:,}. The paper states no horizon."
+    )
+    lead = [paper, outcome] if found else [paper]
     facts = [
         ("horizon", f"{s.horizon:,}"),
         ("runs", str(s.runs)),
@@ -497,31 +504,24 @@ def _reproduction_page(results: Results) -> _Page:
         ("constants", "tau = t0 = d n, c1 = C_thresh = eta = sqrt(d log T), p_t = min(1, d log(d T) / sqrt(t - tau))"),
         ("machine", ", ".join(f"{k} {v}" for k, v in results.machine.items())),
     ]
-    facts += [(text.partition(": ")[0], text.partition(": ")[2]) for text in links if names]
+    facts += [(part.name, "; ".join(f"{k} = {v!r}" for k, v in part.policies.items())) for part in results.parts]
     order = [*first, *(picture.name for picture in shown), *rest]
     return _Page("The paper's experiments, reproduced", lead, facts, tables, shown, order)
 
 
 def _study_page(loaded: Any, name: str) -> _Page:
     """A study of one's own: regret in every scenario, and the numbers at the end."""
-    frame = loaded.to_pandas()
+    curves = curves_of(loaded.to_pandas())
     panels, rows = [], []
-    for scenario in dict.fromkeys(frame["scenario"]):
-        here = frame[frame["scenario"] == scenario]
-        curves: dict[str, NDArray[np.float64]] = {}
-        weak, rounds = {}, np.empty(0, np.int64)
-        for label in dict.fromkeys(here["policy"]):
-            rounds, curves[label] = curve_of(here[here["policy"] == label], "average_regret")
-            weak[label] = curve_of(here[here["policy"] == label], "weak_regret")[1]
-        panels.append(
-            Panel(f"{scenario}: cumulative average regret of {', '.join(curves)}",
-                  partial(_draw_regret, rounds, curves, scenario))
-        )  # fmt: skip
-        for label, y in curves.items():
-            last = f"{int(rounds[-1]):,}"
-            rows.append((label, scenario, last, str(len(y)), _mean_sd(y[:, -1], 2), _mean_sd(weak[label][:, -1], 2)))
+    for scenario in dict.fromkeys(where for where, _ in curves):
+        here = {policy: curve for (where, policy), curve in curves.items() if where == scenario}
+        title = f"{scenario}: cumulative average regret of {', '.join(here)}"
+        panels.append(Panel(title, partial(_draw_regret, here, scenario)))
+        for policy, (rounds, average, weak) in here.items():
+            numbers = (_mean_sd(average[:, -1], 2), _mean_sd(weak[:, -1], 2))
+            rows.append((policy, scenario, f"{int(rounds[-1]):,}", str(len(average)), *numbers))
     head = ("policy", "scenario", "rounds", "runs", "average regret", "weak regret")
-    table = Table("regret", "Regret at the end", "Mean (standard deviation) over the runs.", head, rows)
+    table = Table("summary", "Regret at the end", "Mean (standard deviation) over the runs.", head, rows)
     caption = "Mean of the cumulative average regret over the runs; bands are one standard deviation."
     picture = Picture("regret", "Regret", caption, panels)
     study = loaded.study
@@ -532,7 +532,6 @@ def _study_page(loaded: Any, name: str) -> _Page:
         *((label, repr(policy)) for label, policy in study.policies.items()),
         *((label, repr(scenario)) for label, scenario in study.scenarios.items()),
     ]
-    table = Table("summary", table.title, table.caption, table.head, table.rows)
     return _Page(f"Study {name}", [], facts, [table], [picture], ["regret", "summary"])
 
 

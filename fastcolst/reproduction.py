@@ -1,10 +1,10 @@
 """The paper's experiments as studies: which policies meet which problems, and the seconds that choosing takes.
 
 A target of ``fastcolst reproduce`` is a list of parts. A part is one study in a folder of its own; targets share parts,
-and all parts share the seed, so that equal scenarios have equal parameters, contexts and luck, run by run, in every part.
+and all parts share the seed, so that equal scenarios have equal parameters, contexts and luck, run by run.
 
-The paper names no horizon. Its constants depend on it (c_1 = C_thresh = sqrt(d log T), p_t), so what a policy does after
-1,000 of 10,000 rounds is not what it does when it is told T = 1,000: each horizon is a study of its own.
+The paper names no horizon. Its constants depend on it (c_1 = C_thresh = sqrt(d log T), p_t), so what a policy does
+after 1,000 of 10,000 rounds is not what it does when it is told T = 1,000: each horizon is a study of its own.
 
 References
 ----------
@@ -13,6 +13,7 @@ Bengs, Saha, Huellermeier (2022), section 4, the appendix "SGD vs. Full Maximum-
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -21,7 +22,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -54,6 +55,7 @@ SHORT_HORIZONS = (1_000, 3_000)
 """Shown beside the settings' own, for the first figure."""
 MANIFEST = "reproduction.json"
 
+CHECKPOINTS = 100
 SGD_RATE = 0.5
 CUBES = (2, 4, 6)
 CUBE_HORIZONS = (0.1, 0.3, 1.0)  # in units of the settings' horizon
@@ -109,16 +111,22 @@ class Part:
         Its folder.
     problem : str
         What its scenarios are called in a :class:`fastcolst.claims.Cell`; parts of one problem share their contexts.
-    horizon, runs : int
-    scenarios, policies : dict of label to scenario or policy
+    horizon : int, or dict of scenario's label to int
+    runs : int
+    scenarios : dict of label to scenario
+    policies : dict of label to policy or table
     """
 
     name: str
     problem: str
-    horizon: int
+    horizon: int | Mapping[str, int]
     runs: int
     scenarios: Mapping[str, Scenario]
     policies: Mapping[str, Any]
+
+    def horizon_of(self, scenario: str) -> int:
+        """T of one of its scenarios."""
+        return self.horizon if isinstance(self.horizon, int) else self.horizon[scenario]
 
     def study(self, seed: int) -> Study:
         """The part as a study."""
@@ -128,7 +136,7 @@ class Part:
             horizon=self.horizon,
             runs=self.runs,
             seed=seed,
-            checkpoints=min(self.horizon, 100),
+            checkpoints=CHECKPOINTS,
         )
 
 
@@ -147,33 +155,21 @@ def parts(target: str, settings: Settings) -> list[Part]:
     ['gumbel-10000', 'gumbel-mle-10000']
     """
     T = settings.horizon
-    projected = [_projected(problem, settings) for problem in ("gumbel", "gaussian")]
     by_target: dict[str, Callable[[], list[Part]]] = {
         "figure1": lambda: [
             *(_five(problem, h, settings) for problem in ("gumbel", "gaussian") for h in settings.horizons),
-            *projected,
+            *(_projected(problem, settings) for problem in ("gumbel", "gaussian")),
         ],
         "misspecification": lambda: [_five("gumbel", T, settings), _wrong_g(settings), _wrong_variance(settings)],
         "sgd-vs-mle": lambda: [_five("gumbel", T, settings), _full_mle(settings)],
         "table1": list,
         "table2": list,
-        "lower-bound": lambda: [_cube(d, h, settings) for d in CUBES for h in _horizons(CUBE_HORIZONS, settings, 65)],
-        "sweep": lambda: [_sweep(*point, settings) for point in sweep_points(settings)],
+        "lower-bound": lambda: [_cubes(settings)],
+        "sweep": lambda: [_sweep(settings)],
     }
     if target not in by_target:
         raise ValueError(f"no target {target!r}; there are {', '.join(TARGETS)} and all")
     return by_target[target]()
-
-
-def sweep_points(settings: Settings) -> list[tuple[int, int, int]]:
-    """The (n, d, T) of the scaling study: one of the three varied at a time."""
-    n, d, T = settings.n_arms, settings.n_features, settings.horizon
-    points = [(m, d, T) for m in SWEEP_ARMS] + [(n, m, T) for m in SWEEP_FEATURES]
-    return list(dict.fromkeys([*points, *((n, d, h) for h in _horizons(SWEEP_HORIZONS, settings, 1))]))
-
-
-def _horizons(shares: Sequence[float], settings: Settings, least: int) -> list[int]:
-    return sorted({max(least, round(share * settings.horizon)) for share in shares})
 
 
 # --- the parts ----------------------------------------------------------------------------------------------
@@ -240,25 +236,45 @@ def _full_mle(s: Settings) -> Part:
     return Part(f"gumbel-mle-{s.horizon}", "gumbel", s.horizon, s.runs, scenarios, policies)
 
 
-def _cube(d: int, horizon: int, s: Settings) -> Part:
-    policies = {
-        "Random": UniformPairs(),
-        "CoLSTIM-MLE": CoLSTIM(d, estimator=MLE()),
-        "MaxInP-MLE": MaxInP(d, estimator=MLE()),
-    }
-    scenarios = {ball: Scenario.lower_bound(horizon=horizon, n_features=d, ball=ball) for ball in ("max", "euclidean")}
-    return Part(f"cube-d{d}-{horizon}", f"cube-d{d}", horizon, min(s.runs, CUBE_RUNS), scenarios, policies)
+def cube_points(settings: Settings) -> dict[str, tuple[str, int, int]]:
+    """The instances of the lower bound, by their labels: the ball, d and T, which must exceed 16 and n = 2^d."""
+    horizons = sorted({max(2 ** max(CUBES) + 1, round(share * settings.horizon)) for share in CUBE_HORIZONS})
+    points = itertools.product(("max", "euclidean"), CUBES, horizons)
+    return {f"{ball} d={d} T={T}": (ball, d, T) for ball, d, T in points}
 
 
-def _sweep(n: int, d: int, horizon: int, s: Settings) -> Part:
+def _cubes(s: Settings) -> Part:
+    points = cube_points(s)
+    scenarios = {
+        label: Scenario.lower_bound(rounds=T, n_features=d, ball=ball) for label, (ball, d, T) in points.items()
+    }
+    horizons = {label: T for label, (_, _, T) in points.items()}
+    policies = {  # tables, because the number of features varies
+        "Random": UniformPairs(),
+        "CoLSTIM-MLE": {"name": "CoLSTIM", "estimator": MLE()},
+        "MaxInP-MLE": {"name": "MaxInP", "estimator": MLE()},
+    }
+    return Part(f"lower-bound-{s.horizon}", "cube", horizons, min(s.runs, CUBE_RUNS), scenarios, policies)
+
+
+def sweep_points(settings: Settings) -> dict[str, tuple[int, int, int]]:
+    """The (n, d, T) of the scaling study by their labels: one of the three is varied at a time."""
+    n, d, T = settings.n_arms, settings.n_features, settings.horizon
+    points = [(m, d, T) for m in SWEEP_ARMS] + [(n, m, T) for m in SWEEP_FEATURES]
+    points += [(n, d, max(1, round(share * T))) for share in SWEEP_HORIZONS]
+    return {f"n={point[0]} d={point[1]} T={point[2]}": point for point in points}
+
+
+def _sweep(s: Settings) -> Part:
+    points = sweep_points(s)
+    scenarios = {label: Scenario.medium(n_arms=n, n_features=d) for label, (n, d, _) in points.items()}
+    horizons = {label: T for label, (_, _, T) in points.items()}
     policies = {
         "Random": UniformPairs(),
-        "CoLSTIM": CoLSTIM(d, estimator=SGD(SGD_RATE)),
-        "CoLSTIM-MLE": CoLSTIM(d, estimator=MLE()),
+        "CoLSTIM": {"name": "CoLSTIM", "estimator": SGD(SGD_RATE)},
+        "CoLSTIM-MLE": {"name": "CoLSTIM", "estimator": MLE()},
     }
-    scenarios = {"medium": Scenario.medium(n_arms=n, n_features=d)}
-    name = f"sweep-n{n}-d{d}"
-    return Part(f"{name}-{horizon}", name, horizon, min(s.runs, SWEEP_RUNS), scenarios, policies)
+    return Part(f"sweep-{s.horizon}", "sweep", horizons, min(s.runs, SWEEP_RUNS), scenarios, policies)
 
 
 # --- seconds for choosing -----------------------------------------------------------------------------------
@@ -391,28 +407,25 @@ class Results:
     machine: dict[str, str] = field(default_factory=dict)
     walls: dict[str, float] = field(default_factory=dict)
 
-    def curves(
-        self, problem: str, scenario: str, horizon: int, column: str = "average_regret"
-    ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]:
-        """Checkpoints, and for each policy of a problem and scenario the (runs, k) cumulative regret there."""
-        rounds, curves = np.empty(0, np.int64), {}
+    def __post_init__(self) -> None:
+        self._curves: dict[tuple[str, str, int], dict[str, Curve]] = {}
         for part in self.parts:
-            if (part.problem, part.horizon) == (problem, horizon) and scenario in part.scenarios:
-                frame = self.frames[part.name]
-                frame = frame[frame["scenario"] == scenario]
-                for label in part.policies:
-                    rounds, curves[label] = curve_of(frame[frame["policy"] == label], column)
-        return rounds, curves
+            for (scenario, policy), curve in curves_of(self.frames[part.name]).items():
+                key = (part.problem, scenario, part.horizon_of(scenario))
+                self._curves.setdefault(key, {})[policy] = curve
+
+    def curves(self, problem: str, scenario: str, horizon: int) -> dict[str, Curve]:
+        """What there is of a problem's scenario, by policy."""
+        return self._curves.get((problem, scenario, horizon), {})
 
     def final_regret(self, horizon: int) -> dict[Cell, NDArray[np.float64]]:
         """Cumulative average regret at the horizon, run by run."""
-        table = {}
-        for part in self.parts:
-            if part.horizon == horizon:
-                for scenario in part.scenarios:
-                    _, curves = self.curves(part.problem, scenario, horizon)
-                    table.update({Cell(part.problem, scenario, label): y[:, -1] for label, y in curves.items()})
-        return table
+        return {
+            Cell(problem, scenario, policy): curve.average_regret[:, -1]
+            for (problem, scenario, T), curves in self._curves.items()
+            if horizon == T
+            for policy, curve in curves.items()
+        }
 
     def choosing(self) -> dict[Cell, NDArray[np.float64]]:
         """Seconds for choosing of the first table, run by run."""
@@ -424,10 +437,23 @@ class Results:
         }
 
 
-def curve_of(frame: Any, column: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Checkpoints and the (runs, k) numbers of one policy's rows of a tidy frame."""
-    table = frame.pivot(index="run", columns="round", values=column)
-    return table.columns.to_numpy(np.int64), table.to_numpy(np.float64)
+class Curve(NamedTuple):
+    """Checkpoints (k,) and cumulative regret there, (runs, k)."""
+
+    rounds: NDArray[np.int64]
+    average_regret: NDArray[np.float64]
+    weak_regret: NDArray[np.float64]
+
+
+def curves_of(frame: Any) -> dict[tuple[str, str], Curve]:
+    """The curves in a tidy frame, by scenario and policy, in the order of their first rows."""
+    curves = {}
+    for key, rows in frame.groupby(["scenario", "policy"], sort=False, observed=True):
+        ordered = rows.sort_values(["run", "round"])
+        rounds = np.unique(ordered["round"].to_numpy(np.int64))
+        tables = (ordered[name].to_numpy(np.float64).reshape(-1, rounds.size) for name in Curve._fields[1:])
+        curves[key] = Curve(rounds, *tables)
+    return curves
 
 
 def seconds_of(rows: Iterable[Mapping[str, Any]], label: str, column: str) -> NDArray[np.float64]:

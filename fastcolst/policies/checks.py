@@ -17,6 +17,13 @@ LARGEST = 1e140
 """Features beyond this leave too little room for the sums of their squares times squared widths."""
 
 _FLOAT64 = np.dtype(np.float64)
+_SHAPES = {
+    ("contexts", 2): "(n_arms, n_features)",
+    ("scores", 2): "(m, n_arms)",
+    ("", 1): "(n_features,)",
+    ("", 2): "(m, n_features)",
+    ("", 3): "(m, n_arms, n_features)",
+}
 
 
 @kernel
@@ -70,7 +77,7 @@ def feature_rows(
     if type(value) is not np.ndarray or value.dtype != _FLOAT64:
         value = _as_numbers(name, value)
     if value.ndim != ndim:
-        shape = "(n_arms, n_features)" if name == "contexts" else ("(m, n_features)" if ndim == 2 else "(n_features,)")
+        shape = _SHAPES.get((name, ndim), _SHAPES["", ndim])
         raise ValueError(f"{name} has shape {value.shape}; {shape} is wanted")
     if 0 in value.shape:
         raise ValueError(f"{name} has shape {value.shape}; it must not be empty")
@@ -79,7 +86,7 @@ def feature_rows(
     flags = value.flags
     if not (flags.c_contiguous and flags.aligned and flags.writeable):
         value = np.array(value, order="C")
-    if not all_moderate(value if ndim == 2 else value.reshape(1, -1), largest):
+    if not all_moderate(value if ndim == 2 else value.reshape(-1, value.shape[-1]), largest):
         _complain(name, value)
     return value
 
@@ -121,5 +128,6 @@ def _complain(name: str, value: NDArray[np.float64]) -> None:
     bad = np.argwhere(~np.isfinite(value))
     if len(bad):
         index = tuple(int(i) for i in bad[0])
-        raise ValueError(f"{name}[{', '.join(map(str, index))}] is {value[index]}; every feature must be finite")
+        what = "score" if name == "scores" else "feature"
+        raise ValueError(f"{name}[{', '.join(map(str, index))}] is {value[index]}; every {what} must be finite")
     raise ValueError(f"{name} has entries up to {np.abs(value).max():.3g}; features so large overflow: scale them down")

@@ -1,0 +1,1089 @@
+"""Studies: policies x scenarios x runs, computed in cells on any executor, kept on disk, resumed where they stopped.
+
+A cell is one policy on one scenario for a block of runs. Its numbers are those that :func:`fastcolst.simulate` gives
+with the study's seed, so neither the cells' size nor who computes them matters. Workers compute and send back arrays;
+the process that called :meth:`Study.run` alone writes, each finished cell as one Parquet file that appears whole or not
+at all. What is on disk is all there is to resuming: cells that have their file are done.
+
+    FOLDER/manifest.json    the study, the cells it is cut into, the version, the machine
+    FOLDER/cells/*.parquet  results alone: the same bytes whoever computed them
+    FOLDER/timings.jsonl    seconds, which never repeat
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+import tomllib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, BinaryIO, NamedTuple, Self
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst.policies.base import Policy
+from fastcolst.policies.checks import count
+from fastcolst.problems import Problem
+from fastcolst.results import FileFormatError, Result, optional_import, write_atomically
+from fastcolst.simulation import POLL_SECONDS, _checkpoint_rounds, _Plan, _play_run, _processors, _Record, _version
+from fastcolst.streams import entropy_of
+from fastcolst.tables import Recipe, check_keys, expand, recipe_of, scenario_name, scenario_of, scenario_table
+
+__all__ = ["Study", "StudyResult", "load_study"]
+
+FORMAT_VERSION = 1
+MANIFEST, CELLS, TIMINGS, LOCK = "manifest.json", "cells", "timings.jsonl", ".lock"
+
+TOP_KEYS = ("horizon", "runs", "seed", "checkpoints", "policy", "scenario")
+SHOWN_DIFFERENCES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A study as data: which policies play which scenarios, how long, how often.
+
+    Parameters
+    ----------
+    policies : dict of label to policy
+        A policy object, as :func:`fastcolst.simulate` takes it, or a table: ``{"name": "CoLSTIM", "ridge": 1.0}``, the
+        class's name and its keyword arguments. A table's policy plays scenarios of any number of features. A policy's
+        random stream depends on its label.
+    scenarios : dict of label to scenario
+        A :class:`fastcolst.Scenario`, a :class:`fastcolst.ScoredArms` or another problem, or a table:
+        ``{"name": "hard", "n_arms": 20}``, ``{"theta": [1.0, 0.5], "n_arms": 5}``, ``{"name": "file", "path": ...}``.
+    horizon : int, or dict of scenario's label to int
+        Rounds in each run.
+    runs : int, default 1
+        Independent repetitions.
+    seed : int, default 0
+        From which everything follows.
+    checkpoints : int, sequence of int, or dict of scenario's label to such, default 200
+        After which rounds regret is recorded: how many, evenly spaced, or which.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, a table with an unknown key, or a policy that does not fit a scenario.
+    OSError
+        A scenario's file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastcolst as fc
+    >>> study = fc.Study(
+    ...     policies={"Random": {"name": "UniformPairs"}},
+    ...     scenarios={"easy": fc.Scenario.easy(n_arms=5, n_features=2), "hard": {"name": "hard", "n_arms": 5}},
+    ...     horizon=100, runs=3, checkpoints=4,
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = study.run(folder, progress=False).to_pandas()
+    >>> len(table)
+    24
+    """
+
+    policies: Mapping[str, Policy | Mapping[str, Any]]
+    scenarios: Mapping[str, Problem | Mapping[str, Any]]
+    horizon: int | Mapping[str, int]
+    runs: int = 1
+    seed: int = 0
+    checkpoints: int | Sequence[int] | Mapping[str, int | Sequence[int]] = 200
+    _recipes: dict[str, Recipe] = field(init=False, repr=False)
+    _settings: dict[str, _Setting] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("policies", "scenarios"):
+            object.__setattr__(self, name, _labelled(name, getattr(self, name)))
+        object.__setattr__(self, "runs", count("runs", self.runs))
+        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
+            raise ValueError(f"seed is {self.seed!r}; a whole number is wanted, so that the study can be resumed")
+        object.__setattr__(self, "seed", entropy_of(self.seed))
+        recipes = {label: recipe_of(policy, f"policy {label!r}") for label, policy in self.policies.items()}
+        object.__setattr__(self, "_recipes", recipes)
+        object.__setattr__(self, "_settings", {label: self._setting(label) for label in self.scenarios})
+        self._check_fit()
+
+    def _setting(self, label: str) -> _Setting:
+        where = f"scenario {label!r}"
+        scenario = self.scenarios[label]
+        problem = scenario_of(scenario, where) if isinstance(scenario, Mapping) else scenario
+        try:
+            horizon = count("horizon", _of_scenario("horizon", self.horizon, label))
+            rounds = _checkpoint_rounds(_of_scenario("checkpoints", self.checkpoints, label), horizon)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        return _Setting(problem, horizon, rounds)
+
+    def _check_fit(self) -> None:
+        """Build each policy once for every shape of scenario: what can be wrong shows now, not in a worker."""
+        sizes = {(s.problem.n_features, s.problem.n_arms): s.horizon for s in self._settings.values()}
+        for label, recipe in self._recipes.items():
+            given = self.policies[label]
+            for (n_features, n_arms), horizon in sizes.items():
+                try:
+                    template = given if isinstance(given, Policy) else recipe.build(n_features)
+                    template._fitted_to(n_features, n_arms, horizon, 0)
+                except ValueError as error:
+                    raise ValueError(f"policy {label!r}: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, Study) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # --- as data --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Study:
+        """Read a study from a TOML file.
+
+        Top-level keys ``horizon``, ``runs``, ``seed``, ``checkpoints``. A table ``[[policy]]`` for each policy with its
+        ``name``, perhaps a ``label``, and keyword arguments. A table ``[[scenario]]`` for each scenario with its
+        ``name`` ("easy", "medium", "hard", or "file" with a ``path`` beside the TOML file; none with ``theta``),
+        perhaps a ``label``, a ``horizon`` and ``checkpoints`` of its own, and keyword arguments. A list in place of a
+        value is a grid: the study has each of its entries, and labels that name what varies.
+
+        Raises
+        ------
+        ValueError
+            The file is no TOML, a key is unknown, or a value outside its range.
+        OSError
+            The file cannot be read.
+        """
+        try:
+            data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{os.fspath(path)!r} is no TOML: {error}") from None
+        return cls.from_dict(data, Path(path).parent)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> Study:
+        """Build a study from what a TOML file holds; ``folder`` is where relative paths begin.
+
+        Raises
+        ------
+        ValueError
+            A key is unknown, or a value outside its range.
+
+        Examples
+        --------
+        >>> import fastcolst as fc
+        >>> study = fc.Study.from_dict({
+        ...     "horizon": 1000,
+        ...     "policy": [{"name": "CoLSTIM", "estimator": "sgd", "width_scale": [0.5, 1.0]}],
+        ...     "scenario": [{"name": "hard", "n_arms": 20}],
+        ... })
+        >>> list(study.policies)
+        ['CoLSTIM width_scale=0.5', 'CoLSTIM width_scale=1.0']
+        """
+        check_keys(data, TOP_KEYS, "study")
+        policies: dict[str, dict[str, Any]] = {}
+        scenarios: dict[str, dict[str, Any]] = {}
+        for where, table in _tables(data, "policy"):
+            _add_grid(policies, table, str(table.get("name", "")), where)
+        defaults = {key: data[key] for key in ("horizon", "checkpoints") if key in data}
+        for where, table in _tables(data, "scenario"):
+            base, path = scenario_name(table, where), table.get("path")
+            if isinstance(path, str):
+                base, table["path"] = Path(path).stem, str(Path(folder, path))
+            _add_grid(scenarios, {**defaults, **table}, base, where)
+        own: dict[str, dict[str, Any]] = {"horizon": {}, "checkpoints": {}}
+        for label, table in scenarios.items():
+            if "horizon" not in table:
+                raise ValueError(f"scenario {label!r}: horizon is missing, here and at the top of the study")
+            own["horizon"][label] = table.pop("horizon")
+            own["checkpoints"][label] = table.pop("checkpoints", 200)
+        rest = {key: data[key] for key in ("runs", "seed") if key in data}
+        return cls(policies, scenarios, **{key: _common(values) for key, values in own.items()}, **rest)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that the study's numbers depend on, as :meth:`from_dict` takes it: every argument spelled out.
+
+        What a table cannot hold, such as a class of your own, is given by its repr, and does not come back.
+        """
+        return {
+            "runs": self.runs,
+            "seed": self.seed,
+            "policy": [{"label": label, **recipe.table()} for label, recipe in self._recipes.items()],
+            "scenario": [self._scenario_table(label) for label in self.scenarios],
+        }
+
+    def _scenario_table(self, label: str) -> dict[str, Any]:
+        given, setting = self.scenarios[label], self._settings[label]
+        checkpoints = _of_scenario("checkpoints", self.checkpoints, label)
+        own = {
+            "label": label,
+            "horizon": setting.horizon,
+            "checkpoints": int(checkpoints) if np.ndim(checkpoints) == 0 else setting.rounds.tolist(),
+        }
+        problem = setting.problem
+        if isinstance(given, Mapping) and scenario_name(given, label) in ("file", "scored"):
+            return {**own, **given, "maximize": problem.maximize, "sha256": problem.digest}  # type: ignore[attr-defined]
+        return {**own, **scenario_table(problem)}
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        out: str | os.PathLike[str],
+        executor: Any = None,
+        threads: int | None = None,
+        resume: bool = True,
+        progress: bool = True,
+    ) -> StudyResult:
+        """Compute the study, or what is missing of it, into a folder.
+
+        Parameters
+        ----------
+        out : path
+            The study's folder; made when it is not there.
+        executor : optional
+            Anything with ``submit`` as in :mod:`concurrent.futures`: a ``ProcessPoolExecutor``, loky's,
+            ``dask.distributed.Client(...).get_executor()``, ``mpi4py.futures.MPIPoolExecutor``. It stays open.
+            None: threads.
+        threads : int, optional
+            Without an executor: cells at work at once; None: one for each processor.
+        resume : bool, default True
+            Continue what is in the folder; False: refuse a folder that is not empty.
+        progress : bool, default True
+            Report cells done, rate and time left to standard error.
+
+        Returns
+        -------
+        StudyResult
+
+        Raises
+        ------
+        ValueError
+            The folder holds another study (the message shows where they differ), or numbers stopped being finite.
+        TypeError
+            ``executor`` is none, such as a bare dask ``Client``.
+        OSError
+            The folder cannot be written, is in use, or is not empty although ``resume`` is False.
+        BrokenExecutor
+            A worker died. Finished cells stay, as they do after any error and after Ctrl-C.
+
+        Notes
+        -----
+        The Parquet bytes depend on the study alone: not on the executor, nor on how often it was interrupted. Memory:
+        that of the cells at work.
+        """
+        _check_executor(executor, threads)
+        workers = _processors() if threads is None else count("threads", threads)
+        with _Store(Path(out), _Manifest.of(self), resume) as store:
+            missing = store.missing()
+            if missing:
+                with _Progress(len(store.manifest.cells), len(missing), progress) as bar:
+                    if executor is None:
+                        _run_on_threads(self, store, missing, bar, workers)
+                    else:
+                        _run_on(executor, compute_cell, self, store, missing, bar)
+        result = StudyResult(Path(out), store.manifest)
+        result.__dict__["study"] = self
+        return result
+
+
+class _Setting(NamedTuple):
+    """A scenario as it is played: the problem, T, and the rounds after which regret is recorded."""
+
+    problem: Problem
+    horizon: int
+    rounds: NDArray[np.int64]
+
+
+def _labelled(name: str, table: Any) -> dict[str, Any]:
+    if not isinstance(table, Mapping) or not table:
+        raise ValueError(f"{name} is {table!r}; a dict of labels and {name} is wanted")
+    wanted = Policy if name == "policies" else Problem
+    for label, value in table.items():
+        if not isinstance(label, str) or not label or not isinstance(value, (wanted, Mapping)):
+            raise ValueError(
+                f"{name} has {label!r}: {value!r}; a label and a {wanted.__name__.lower()} or a table are wanted"
+            )
+    return dict(table)
+
+
+def _of_scenario(name: str, value: Any, label: str) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    if label not in value:
+        raise ValueError(f"{name} has no entry for it: {', '.join(map(repr, value))}")
+    return value[label]
+
+
+def _tables(data: Mapping[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:
+    tables = data.get(kind)
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
+        raise ValueError(f"study: {kind} is {tables!r}; at least one table [[{kind}]] is wanted")
+    return [
+        (f"{kind} table {i} ({table.get('label', table.get('name'))!r})", dict(table))
+        for i, table in enumerate(tables, 1)
+    ]
+
+
+def _add_grid(named: dict[str, dict[str, Any]], table: dict[str, Any], base: str, where: str) -> list[str]:
+    """Add the tables that a table stands for under their labels, and return these."""
+    base = table.pop("label", base)
+    if not isinstance(base, str) or not base:
+        raise ValueError(f"{where}: label is {base!r}; a text that is not empty is wanted")
+    labels = []
+    try:
+        for single, varied in expand(table):
+            labels.append(f"{base} {varied}".rstrip())
+            if labels[-1] in named:
+                raise ValueError(f"the label {labels[-1]!r} is taken; give one of the tables another label")
+            named[labels[-1]] = single
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    return labels
+
+
+def _common(by_label: dict[str, Any]) -> Any:
+    """The value that all labels share, or the table by label."""
+    first = next(iter(by_label.values()))
+    return first if all(value == first for value in by_label.values()) else by_label
+
+
+# --- cells --------------------------------------------------------------------------------------------------
+
+CELL_SECONDS = 1.0
+"""A cell takes about so long, or longer, on a slow processor."""
+
+
+class Cell(NamedTuple):
+    """Where a cell stands: numbers of its scenario, policy and block, and its runs."""
+
+    scenario: int
+    policy: int
+    block: int
+    first_run: int
+    n_runs: int
+
+    @property
+    def name(self) -> str:
+        """Its file's name; names sort as the cells do."""
+        return f"{self.scenario:05d}-{self.policy:05d}-{self.block:05d}.parquet"
+
+
+class Task(NamedTuple):
+    """All that a worker needs to compute a cell, as plain data."""
+
+    scenario: str
+    policy: str
+    problem: Problem
+    recipe: Recipe
+    horizon: int
+    rounds: NDArray[np.int64]
+    seed: int
+    runs: range
+
+
+class Outcome(NamedTuple):
+    """What a cell gives.
+
+    totals (n_runs, k, 3) float64, average regret, weak regret and self-duels at the checkpoints; seconds (n_runs,)
+    float64; whether the policy still explored at the end of the first run; which worker it was.
+    """
+
+    totals: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    explores: bool
+    worker: str
+
+
+_WARM: set[str] = set()
+"""Recipes whose kernels this process has compiled or loaded."""
+
+
+def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
+    """Play the runs of a cell. The same task gives the same totals wherever and however often it is computed."""
+    stop = threading.Event() if stop is None else stop
+    template = task.recipe.build(task.problem.n_features)
+    plan = _Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
+    _warm(task.recipe, plan.policy(task.policy, 0))
+    totals, seconds = np.empty((len(task.runs), len(task.rounds), 3)), np.empty(len(task.runs))
+    explores = False
+    for i, run in enumerate(task.runs):
+        record = _Record(plan)
+        try:
+            _play_run(plan, run, record, stop)
+        except ValueError as error:
+            raise ValueError(f"scenario {task.scenario!r}, {error}") from None
+        if stop.is_set():
+            raise CancelledError
+        totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]
+        explores |= i == 0 and record.policies[task.policy].status == "exploring"
+    return Outcome(totals, seconds, explores, f"{socket.gethostname()}:{os.getpid()}")
+
+
+def _warm(recipe: Recipe, policy: Policy) -> None:
+    """Compile a policy's kernels before its time is taken, and before threads would queue for the compiler."""
+    kernels = f"{recipe.cls.__qualname__} {policy._rule!r}"
+    if kernels not in _WARM:
+        policy._warm_play()
+        _WARM.add(kernels)
+
+
+_RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 1.0, "DoubleThompson": 3.0, "MaxInP": 6.0, "MaxPairUCB": 6.0}
+"""How long a round's choice takes, as a multiple of CoLSTIM's; rough, and the same for every machine."""
+
+
+def _round_seconds(recipe: Recipe, problem: Problem) -> float:
+    """What a round takes, roughly: drawing the contexts, then whitening and choosing; microseconds."""
+    n, d = problem.n_arms, problem.n_features
+    contexts = 0.2 + 0.003 * n * d
+    choice = 0.3 + 0.01 * n + 0.0005 * n * d * d
+    return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice)
+
+
+def _block_runs(recipe: Recipe, setting: _Setting, runs: int) -> int:
+    """Runs of a cell: as few as make about :data:`CELL_SECONDS`, and the blocks of about the same size."""
+    total = runs * setting.horizon * _round_seconds(recipe, setting.problem)
+    n_blocks = min(runs, max(1, int(total / CELL_SECONDS)))
+    return math.ceil(runs / n_blocks)
+
+
+# --- the folder ---------------------------------------------------------------------------------------------
+
+
+class _Manifest(NamedTuple):
+    """What the folder's manifest says: the study, how it is cut into cells, and where it was begun."""
+
+    study: dict[str, Any]
+    scenarios: list[dict[str, Any]]  # label, horizon, rounds
+    policies: list[str]
+    block_runs: list[list[int]]  # by scenario and policy
+    fastcolst: str
+    machine: dict[str, Any]
+
+    @classmethod
+    def of(cls, study: Study) -> _Manifest:
+        settings = study._settings
+        return cls(
+            study.to_dict(),
+            [{"label": k, "horizon": s.horizon, "rounds": s.rounds.tolist()} for k, s in settings.items()],
+            list(study._recipes),
+            [[_block_runs(recipe, s, study.runs) for recipe in study._recipes.values()] for s in settings.values()],
+            _version(),
+            {
+                "platform": platform.platform(),
+                "processors": _processors(),
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "numba": numba.__version__,
+            },
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> _Manifest:
+        path = folder / MANIFEST
+        data = path.read_bytes()
+        try:
+            content = json.loads(data)
+            if content.pop("format_version") != FORMAT_VERSION:
+                raise FileFormatError("another format version")
+            return cls(**content)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise FileFormatError(f"{os.fspath(path)!r} is no manifest of a study: {error}") from None
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps({"format_version": FORMAT_VERSION, **self._asdict()}, indent=1)
+        write_atomically(folder / MANIFEST, text.encode())
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells, so that whatever is done at any time is a fair share of every scenario and policy."""
+        runs = self.study["runs"]
+        cells = [
+            (first / runs, Cell(s, p, block, first, min(size, runs - first)))
+            for s, sizes in enumerate(self.block_runs)
+            for p, size in enumerate(sizes)
+            for block, first in enumerate(range(0, runs, size))
+        ]
+        return [cell for _, cell in sorted(cells)]
+
+    def differences(self, other: _Manifest) -> list[str]:
+        """Where the study, the version or the cells differ: "key: this one's, now the other's"."""
+        mine, others = ({"fastcolst": m.fastcolst, **_without_paths(m.study)} for m in (self, other))
+        lines = list(_differences(mine, others, ""))
+        return lines or list(_differences(self.block_runs, other.block_runs, "block_runs"))
+
+
+def _without_paths(study: dict[str, Any]) -> dict[str, Any]:
+    """The study with data named by what they are, not by where they lie."""
+    scenarios = [{k: v for k, v in table.items() if k != "path"} for table in study["scenario"]]
+    return {**study, "scenario": scenarios}
+
+
+def _differences(mine: Any, other: Any, where: str) -> Iterator[str]:
+    if isinstance(mine, dict) and isinstance(other, dict):
+        for key in dict.fromkeys([*mine, *other]):
+            yield from _differences(mine.get(key), other.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(mine, list) and isinstance(other, list) and len(mine) == len(other):
+        for i, (a, b) in enumerate(zip(mine, other, strict=True)):
+            named = isinstance(a, dict) and isinstance(b, dict) and a.get("label") == b.get("label") is not None
+            yield from _differences(a, b, f"{where}[{a['label']!r}]" if named else f"{where}[{i}]")
+    elif mine != other:
+        yield f"{where}: {_short(mine)}, now {_short(other)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        value = [entry.get("label") for entry in value]
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+class _Store:
+    """A study's folder, held by one process at a time, which alone writes."""
+
+    def __init__(self, folder: Path, manifest: _Manifest, resume: bool) -> None:
+        self.folder, self.manifest, self._resume = folder, manifest, resume
+        self.done = 0
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        optional_import("pyarrow.parquet", "a study")
+        with self._held:
+            try:
+                (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
+                self._held.enter_context(_locked(self.folder / LOCK))
+                self._settle()
+                self._timings = self._held.enter_context(_open_lines(self.folder / TIMINGS))
+            except OSError as error:
+                raise self._cannot_write(error) from error
+            self._held = self._held.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def _settle(self) -> None:
+        """Compare with the manifest that is there, or write one."""
+        others = [entry.name for entry in os.scandir(self.folder) if entry.name not in (CELLS, LOCK)]
+        if not others:
+            self.manifest.write(self.folder)
+            return
+        if not self._resume:
+            raise FileExistsError(errno.EEXIST, "the folder is not empty; resume it, or choose another one")
+        if MANIFEST not in others and not all(name.startswith(f".{MANIFEST}.") for name in others):
+            raise FileExistsError(errno.EEXIST, "the folder holds something else than a study; choose another one")
+        if MANIFEST not in others:  # killed before there was one
+            self.manifest.write(self.folder)
+            return
+        differences = _Manifest.read(self.folder).differences(self.manifest)
+        if differences:
+            shown = "; ".join(differences[:SHOWN_DIFFERENCES])
+            more = f"; and {len(differences) - SHOWN_DIFFERENCES} more" if len(differences) > SHOWN_DIFFERENCES else ""
+            raise ValueError(f"{os.fspath(self.folder)!r} holds another study: {shown}{more}")
+
+    def missing(self) -> list[Cell]:
+        """The cells without a file, after what a killed process left half-written is removed."""
+        found = set()
+        for entry in os.scandir(self.folder / CELLS):
+            if entry.name.endswith(".tmp"):
+                Path(entry.path).unlink()
+            else:
+                found.add(entry.name)
+        cells = self.manifest.cells
+        missing = [cell for cell in cells if cell.name not in found]
+        self.done = len(cells) - len(missing)
+        return missing
+
+    def add(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep a finished cell. Its seconds come first, so that no cell counts as done without them."""
+        try:
+            line = {"cell": cell.name, "seconds": outcome.seconds.tolist(), "worker": outcome.worker}
+            self._timings.write(json.dumps(line).encode() + b"\n")
+            write_atomically(self.folder / CELLS / cell.name, _cell_bytes(self.manifest, cell, outcome.totals))
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        self.done += 1
+
+    @property
+    def state(self) -> str:
+        """What there is to say when it ends early."""
+        total = sum(math.ceil(self.manifest.study["runs"] / size) for row in self.manifest.block_runs for size in row)
+        return f"{self.done} of {total} cells are done and stay in {os.fspath(self.folder)!r}; resume to go on"
+
+    def _cannot_write(self, error: OSError) -> OSError:
+        text = error.strerror or str(error)
+        return type(error)(error.errno, f"{text} ({self.state})" if self.done else text, os.fspath(self.folder))
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock; the system releases it when the process ends, however that happens."""
+    with path.open("ab") as file:
+        try:
+            import fcntl
+        except ImportError:  # not POSIX: two processes in one folder would do the same work twice
+            yield
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(error.errno, "another process is computing this study") from None
+        yield
+
+
+def _open_lines(path: Path) -> BinaryIO:
+    """Open a file to append lines, each in one write; a line that a killed process left unfinished is ended first."""
+    file = path.open("ab+", buffering=0)
+    size = file.seek(0, os.SEEK_END)
+    if size:
+        file.seek(size - 1)
+        if file.read(1) != b"\n":
+            file.write(b"\n")
+    return file
+
+
+_TABLES = ("average_regret", "weak_regret", "self_duels")
+
+
+def _cell_bytes(manifest: _Manifest, cell: Cell, totals: NDArray[np.float64]) -> bytes:
+    """A cell's Parquet file: tidy, and without anything but results in it."""
+    pa, pq = optional_import("pyarrow", "a study"), optional_import("pyarrow.parquet", "a study")
+    rounds = manifest.scenarios[cell.scenario]["rounds"]
+    n, k = cell.n_runs, len(rounds)
+    columns = {
+        "scenario": pa.repeat(manifest.scenarios[cell.scenario]["label"], n * k),
+        "policy": pa.repeat(manifest.policies[cell.policy], n * k),
+        "run": np.repeat(np.arange(cell.first_run, cell.first_run + n, dtype=np.int64), k),
+        "round": np.tile(np.array(rounds, np.int64), n),
+        "average_regret": totals[:, :, 0].ravel(),
+        "weak_regret": totals[:, :, 1].ravel(),
+        "self_duels": totals[:, :, 2].ravel().astype(np.int64),
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, version="2.6", compression="zstd", write_statistics=False)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+# --- executors ----------------------------------------------------------------------------------------------
+
+TASKS_AHEAD = 256
+"""Tasks handed to an executor that does not say how many workers it has."""
+
+
+def _check_executor(executor: Any, threads: int | None) -> None:
+    if executor is None:
+        return
+    if threads is not None:
+        raise ValueError(f"threads is {threads}; with an executor, its own workers count")
+    if callable(getattr(executor, "get_executor", None)):
+        raise TypeError("executor is a dask Client, which is none; hand over client.get_executor()")
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor is {executor!r}; None or an executor as in concurrent.futures is wanted")
+
+
+def _run_on_threads(study: Study, store: _Store, missing: list[Cell], bar: _Progress, workers: int) -> None:
+    recipes, settings = list(study._recipes.values()), list(study._settings.values())
+    for s, p in dict.fromkeys((cell.scenario, cell.policy) for cell in missing):
+        _warm(recipes[p], recipes[p].build(settings[s].problem.n_features))
+    stop = threading.Event()
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="fastcolst")
+    try:
+        _run_on(executor, partial(compute_cell, stop=stop), study, store, missing, bar)
+    finally:  # after Ctrl-C or an error: cells at work stop at their next chunk
+        stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _run_on(
+    executor: Any,
+    compute: Callable[[Task], Outcome],
+    study: Study,
+    store: _Store,
+    missing: list[Cell],
+    bar: _Progress,
+) -> None:
+    """Hand out cells, a bounded number at a time, and keep them as they come back."""
+    workers = getattr(executor, "_max_workers", None)
+    ahead = 2 * workers if isinstance(workers, int) else TASKS_AHEAD
+    cells = iter(missing)
+    waiting: dict[Future[Outcome], Cell] = {}
+    finished: SimpleQueue[Future[Outcome]] = SimpleQueue()
+    warned: set[tuple[int, int]] = set()
+    make = _task_maker(study)
+    try:
+        while True:
+            for cell in islice(cells, ahead - len(waiting)):
+                future = executor.submit(compute, make(cell))
+                waiting[future] = cell
+                future.add_done_callback(finished.put)
+            if not waiting:
+                return
+            future = _next(finished, bar)
+            outcome = future.result()
+            cell = waiting.pop(future)
+            store.add(cell, outcome)
+            bar.advance()
+            if outcome.explores and (cell.scenario, cell.policy) not in warned:
+                warned.add((cell.scenario, cell.policy))
+                _warn_of_exploration(store.manifest, cell)
+    except BaseException as error:
+        _give_up(store, waiting)
+        raise _with_state(error, store.state) from error
+
+
+def _task_maker(study: Study) -> Callable[[Cell], Task]:
+    policies, scenarios = list(study._recipes.items()), list(study._settings.items())
+
+    def make(cell: Cell) -> Task:
+        (label, setting), (policy, recipe) = scenarios[cell.scenario], policies[cell.policy]
+        runs = range(cell.first_run, cell.first_run + cell.n_runs)
+        return Task(label, policy, setting.problem, recipe, setting.horizon, setting.rounds, study.seed, runs)
+
+    return make
+
+
+def _next(finished: SimpleQueue[Future[Outcome]], bar: _Progress) -> Future[Outcome]:
+    while True:
+        try:
+            return finished.get(timeout=POLL_SECONDS)  # a wait without end would not see Ctrl-C everywhere
+        except Empty:
+            bar.show()
+
+
+def _give_up(store: _Store, waiting: Mapping[Future[Outcome], Cell]) -> None:
+    """Call off what has not begun, and keep what was finished meanwhile."""
+    for future in waiting:
+        future.cancel()
+    with contextlib.suppress(OSError):
+        for future, cell in waiting.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                store.add(cell, future.result())
+
+
+def _with_state(error: BaseException, state: str) -> BaseException:
+    """The error to report: the same, or a clearer one."""
+    if isinstance(error, KeyboardInterrupt):
+        return KeyboardInterrupt(f"interrupted: {state}")
+    if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":  # dask's
+        return BrokenExecutor(f"a worker died ({error}): {state}")
+    if not isinstance(error, OSError):
+        error.add_note(state)
+    return error
+
+
+def _warn_of_exploration(manifest: _Manifest, cell: Cell) -> None:
+    scenario = manifest.scenarios[cell.scenario]
+    warnings.warn(
+        f"scenario {scenario['label']!r}, policy {manifest.policies[cell.policy]!r} still explores after "
+        f"{scenario['horizon']} rounds: a longer horizon, or redundant features, which need ridge > 0",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+class _Progress:
+    """Cells done, rate and time left: a bar on a terminal, else a line now and then."""
+
+    LINE_SECONDS = 10.0
+
+    def __init__(self, total: int, missing: int, wanted: bool) -> None:
+        self._total, self._before, self._done, self._wanted = total, total - missing, 0, wanted
+        self._start = self._shown = time.monotonic()
+        self._bar: Any = None
+        if wanted and sys.stderr is not None and sys.stderr.isatty():
+            with contextlib.suppress(ImportError):
+                tqdm = optional_import("tqdm", "a progress bar").tqdm
+                self._bar = tqdm(total=total, initial=self._before, unit="cell", smoothing=0.05)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._wanted:
+            self._line()
+
+    def advance(self) -> None:
+        """Count a cell."""
+        self._done += 1
+        if self._bar is not None:
+            self._bar.update()
+        self.show()
+
+    def show(self) -> None:
+        """Print a line when it is time for one."""
+        if self._wanted and self._bar is None and time.monotonic() - self._shown >= self.LINE_SECONDS:
+            self._line()
+
+    def _line(self) -> None:
+        self._shown = time.monotonic()
+        seconds = self._shown - self._start
+        done = self._before + self._done
+        text = f"fastcolst: {done:,} of {self._total:,} cells"
+        if self._done:
+            rate = self._done / seconds
+            text += f", {rate:.3g} cells/s, {_clock((self._total - done) / rate)} left"
+        if sys.stderr is not None:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+# --- results ------------------------------------------------------------------------------------------------
+
+
+def load_study(out: str | os.PathLike[str]) -> StudyResult:
+    """Read what a study has computed, finished or not.
+
+    Parameters
+    ----------
+    out : path
+        The folder that :meth:`Study.run` wrote.
+
+    Raises
+    ------
+    FileFormatError
+        The folder's manifest is damaged.
+    OSError
+        There is none.
+    """
+    return StudyResult(Path(out), _Manifest.read(Path(out)))
+
+
+class StudyResult:
+    """What a study has computed, read from its folder when it is asked for.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it lies.
+    """
+
+    def __init__(self, folder: Path, manifest: _Manifest) -> None:
+        self.folder = folder
+        self._manifest = manifest
+
+    def __repr__(self) -> str:
+        return f"StudyResult({os.fspath(self.folder)!r}, scenarios={self.scenarios}, policies={self.policies})"
+
+    @cached_property
+    def study(self) -> Study:
+        """The study. ValueError when a table could not hold it, such as one with classes or data of your own."""
+        return Study.from_dict(self._manifest.study)
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios' labels."""
+        return [scenario["label"] for scenario in self._manifest.scenarios]
+
+    @property
+    def policies(self) -> list[str]:
+        """The policies' labels."""
+        return list(self._manifest.policies)
+
+    @property
+    def missing(self) -> int:
+        """How many cells are not there yet."""
+        return len(self._manifest.cells) - len(self._cells())
+
+    def _cells(self) -> list[Cell]:
+        """The finished cells, by scenario, policy and run."""
+        with os.scandir(self.folder / CELLS) as entries:
+            found = {entry.name for entry in entries}
+        return sorted(cell for cell in self._manifest.cells if cell.name in found)
+
+    def _table(self) -> Any:
+        """Everything as one Arrow table."""
+        pa = optional_import("pyarrow", "a study")
+        cells = self._cells()
+        if not cells:
+            raise ValueError(f"{os.fspath(self.folder)!r} holds no finished cell yet")
+        parts = [self._read(cell) for cell in cells]
+        sizes = [len(part) for part in parts]
+        columns: dict[str, Any] = {}
+        for name, labels, varied in (
+            ("scenario", self.scenarios, _varied(self._manifest.study["scenario"])),
+            ("policy", self.policies, _varied(self._manifest.study["policy"])),
+        ):
+            places = pa.array(np.repeat([getattr(cell, name) for cell in cells], sizes))
+            columns[name] = pa.array(labels).take(places)
+            varied_columns = {f"{name}_{key}": _column(values).take(places) for key, values in varied.items()}
+            columns.setdefault("varied", {}).update(varied_columns)
+        varied_columns = columns.pop("varied")
+        numbers = pa.concat_tables(parts)
+        columns |= {name: numbers.column(name) for name in ("run", "round", *_TABLES)}
+        return pa.table({**columns, **varied_columns})
+
+    def _read(self, cell: Cell) -> Any:
+        """A cell's numbers as an Arrow table, checked against where they should stand."""
+        pq = optional_import("pyarrow.parquet", "a study")
+        path = self.folder / CELLS / cell.name
+        data = path.read_bytes()
+        try:
+            table = pq.ParquetFile(optional_import("pyarrow", "a study").BufferReader(data)).read(use_threads=False)
+            rounds = self._manifest.scenarios[cell.scenario]["rounds"]
+            runs = np.repeat(np.arange(cell.first_run, cell.first_run + cell.n_runs), len(rounds))
+            fits = (
+                np.array_equal(table.column("run").to_numpy(), runs)
+                and np.array_equal(table.column("round").to_numpy(), np.tile(rounds, cell.n_runs))
+                and table.column("scenario")[0].as_py() == self.scenarios[cell.scenario]
+                and table.column("policy")[0].as_py() == self.policies[cell.policy]
+            )
+        except Exception as error:  # damaged bytes can trip a decoder in any way it knows
+            raise FileFormatError(f"{os.fspath(path)!r} is damaged; delete it and resume: {error}") from error
+        if not fits:
+            raise FileFormatError(f"{os.fspath(path)!r} is a cell of another study; delete it and resume")
+        return table.select(["run", "round", *_TABLES])
+
+    def to_pandas(self) -> Any:
+        """Return a tidy pandas DataFrame, a row for each scenario, policy, run (from 0) and checkpoint that is there.
+
+        Its columns are scenario, policy, run, round, average_regret, weak_regret, self_duels; then, for each argument
+        that varies, ``scenario_...`` or ``policy_...`` with its value.
+        """
+        optional_import("pandas", "StudyResult.to_pandas")
+        return self._table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the same table as a polars DataFrame."""
+        return optional_import("polars", "StudyResult.to_polars").from_arrow(self._table())
+
+    def to_xarray(self) -> Any:
+        """Return an xarray Dataset with dims scenario, policy, run, round; nan where there is nothing."""
+        xarray = optional_import("xarray", "StudyResult.to_xarray")
+        rounds = np.unique(np.concatenate([scenario["rounds"] for scenario in self._manifest.scenarios]))
+        runs = self._manifest.study["runs"]
+        shape = (len(self.scenarios), len(self.policies), runs, len(rounds))
+        arrays = {name: np.full(shape, np.nan) for name in _TABLES}
+        for cell in self._cells():
+            table = self._read(cell)
+            places = np.searchsorted(rounds, self._manifest.scenarios[cell.scenario]["rounds"])
+            block = np.arange(cell.first_run, cell.first_run + cell.n_runs)
+            for name, array in arrays.items():
+                values = table.column(name).to_numpy().reshape(cell.n_runs, -1)
+                array[cell.scenario, cell.policy][np.ix_(block, places)] = values
+        dims = ("scenario", "policy", "run", "round")
+        return xarray.Dataset(
+            {name: (dims, array) for name, array in arrays.items()},
+            coords={"scenario": self.scenarios, "policy": self.policies, "run": np.arange(runs), "round": rounds},
+        )
+
+    def seconds(self) -> Any:
+        """Return a pandas DataFrame of the processor seconds that a policy spent on each run.
+
+        Its columns are scenario, policy, run, seconds.
+        """
+        by_name = self._seconds_by_cell()
+        rows = [
+            (self.scenarios[cell.scenario], self.policies[cell.policy], cell.first_run + i, seconds)
+            for cell in self._cells()
+            for i, seconds in enumerate(by_name.get(cell.name, [math.nan] * cell.n_runs))
+        ]
+        pandas = optional_import("pandas", "StudyResult.seconds")
+        return pandas.DataFrame(rows, columns=["scenario", "policy", "run", "seconds"])
+
+    def _seconds_by_cell(self) -> dict[str, list[float]]:
+        """The last line of each cell counts: a cell that was not kept was computed again."""
+        seconds = {}
+        with contextlib.suppress(FileNotFoundError):
+            for line in (self.folder / TIMINGS).read_bytes().splitlines():
+                with contextlib.suppress(ValueError):  # a line that a killed process left unfinished
+                    entry = json.loads(line)
+                    seconds[entry["cell"]] = entry["seconds"]
+        return seconds
+
+    def result(self, scenario: str) -> Result:
+        """Return one scenario's result, as :func:`fastcolst.simulate` would, of the runs that every policy has played.
+
+        Without the true parameters: ``thetas`` is (runs, 0).
+
+        Raises
+        ------
+        ValueError
+            There is no such scenario, or no run that every policy has played.
+        """
+        if scenario not in self.scenarios:
+            raise ValueError(f"scenario is {scenario!r}; there are {', '.join(map(repr, self.scenarios))}")
+        s = self.scenarios.index(scenario)
+        rounds = self._manifest.scenarios[s]["rounds"]
+        n_runs = self._manifest.study["runs"]
+        tables = {name: {label: np.zeros((n_runs, len(rounds))) for label in self.policies} for name in _TABLES}
+        seconds = {label: np.zeros(n_runs) for label in self.policies}
+        played = np.zeros((len(self.policies), n_runs), bool)
+        by_name = self._seconds_by_cell()
+        for cell in self._cells():
+            if cell.scenario != s:
+                continue
+            label, block = self.policies[cell.policy], slice(cell.first_run, cell.first_run + cell.n_runs)
+            table = self._read(cell)
+            for name in _TABLES:
+                tables[name][label][block] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
+            seconds[label][block] = by_name.get(cell.name, 0.0)
+            played[cell.policy, block] = True
+        common = played.all(axis=0)
+        if not common.any():
+            raise ValueError(f"scenario {scenario!r} has no run yet that every policy has played")
+        duels = {label: table[common].astype(np.int64) for label, table in tables.pop("self_duels").items()}
+        return Result(
+            **{name: {label: table[common] for label, table in by.items()} for name, by in tables.items()},
+            self_duels=duels,
+            rounds=rounds,
+            seconds={label: values[common] for label, values in seconds.items()},
+            thetas=np.empty((int(common.sum()), 0)),
+            seed=self._manifest.study["seed"],
+            horizon=self._manifest.scenarios[s]["horizon"],
+            runs=int(common.sum()),
+            settings={"scenario": scenario, "versions": f"fastcolst {self._manifest.fastcolst}"},
+        )
+
+    def summary(self) -> str:
+        """Return a table for each scenario, see :meth:`Result.summary`, and how many cells are missing, if any."""
+        parts = []
+        for label in self.scenarios:
+            try:
+                parts.append(f"{label}: {self.result(label).summary()}")
+            except ValueError as error:
+                parts.append(str(error))
+        if self.missing:
+            parts.append(f"{self.missing:,} of {len(self._manifest.cells):,} cells are missing")
+        return "\n\n".join(parts)
+
+
+def _varied(tables: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The arguments whose values are not the same in all tables of one name that have them, with their values."""
+    values: dict[str, list[Any]] = {}
+    for key in dict.fromkeys(key for table in tables for key in table):
+        by_name: dict[Any, list[Any]] = {}
+        for table in tables:
+            if key in table:
+                by_name.setdefault(table.get("name"), []).append(table[key])
+        if key not in ("label", "name") and any(v != group[0] for group in by_name.values() for v in group):
+            values[key] = [table.get(key) for table in tables]
+    return values
+
+
+def _column(values: list[Any]) -> Any:
+    """Numbers or texts as an Arrow array; what is neither, or a mixture, as texts."""
+    pa = optional_import("pyarrow", "a study")
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float}:
+        return pa.array([None if value is None else float(value) for value in values] if float in kinds else values)
+    return pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in values])

@@ -1,0 +1,265 @@
+"""Policies, scenarios, comparison models and estimators as tables of plain data, as TOML and JSON hold them.
+
+A table's ``name`` says what is built, its other keys are the arguments. A list in place of a value stands for each of
+its entries in turn: a grid. Where a table cannot be right, the message names it, the key, and what was known.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastcolst.comparison import _BY_NAME as MODELS
+from fastcolst.comparison import comparison_model
+from fastcolst.estimation import _BY_NAME as ESTIMATORS
+from fastcolst.estimation import estimator_of
+from fastcolst.policies import REGISTRY
+from fastcolst.policies.base import Policy
+from fastcolst.problems import Problem, Scenario, ScoredArms
+
+__all__ = ["Recipe", "check_keys", "expand", "recipe_of", "scenario_name", "scenario_of", "scenario_table"]
+
+Table = Mapping[str, Any]
+
+FROM_ELSEWHERE = ("n_features", "rng")
+"""Arguments of a policy that its scenario and the study's seed decide."""
+
+_NAMED: dict[str, tuple[dict[str, type], Callable[[Any, str], Any]]] = {
+    "comparison": (MODELS, comparison_model),
+    "perturbation": (MODELS, lambda value, key: None if value is None else comparison_model(value, key)),
+    "estimator": (ESTIMATORS, lambda value, _: estimator_of(value)),
+}
+"""Arguments that a name or an inline table may stand for: the classes by name, and what checks a value."""
+
+_NAMES = {cls: name for classes in (MODELS, ESTIMATORS) for name, cls in classes.items()}
+
+
+class Recipe(NamedTuple):
+    """What builds a policy: its class, and its arguments apart from those of :data:`FROM_ELSEWHERE`."""
+
+    cls: type[Policy]
+    parameters: dict[str, Any]
+
+    def build(self, n_features: int) -> Policy:
+        """A policy for contexts of so many features."""
+        return self.cls(**{"n_features": n_features, **self.parameters})
+
+    def table(self) -> dict[str, Any]:
+        """Every argument, defaults included: what the policy's numbers depend on."""
+        plain = {key: _plain(_NAMED[key][1](v, key) if key in _NAMED else v) for key, v in self.parameters.items()}
+        return {"name": self.cls.__name__, **plain}
+
+
+def recipe_of(policy: Policy | Table, where: str) -> Recipe:
+    """The recipe of a policy, or of a table with its name and keyword arguments.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, key or model; opens with ``where``.
+    """
+    if isinstance(policy, Policy):
+        cls, given = type(policy), policy.get_params()
+        known = _arguments(cls)
+    else:
+        cls = REGISTRY[_choice(policy, REGISTRY, where)]
+        known = _arguments(cls)
+        check_keys(policy, ("name", *known), where)
+        given = {key: _built(key, value, where) for key, value in policy.items()}
+    return Recipe(cls, {key: given.get(key, default) for key, default in known.items()})
+
+
+def _arguments(cls: type[Policy]) -> dict[str, Any]:
+    parameters = inspect.signature(cls).parameters.values()
+    return {p.name: p.default for p in parameters if p.name not in FROM_ELSEWHERE}
+
+
+# --- scenarios ----------------------------------------------------------------------------------------------
+
+_SHELLS: dict[str, Callable[..., Scenario]] = {
+    "easy": Scenario.easy,
+    "medium": Scenario.medium,
+    "hard": Scenario.hard,
+}
+_SCENARIO_KEYS = {
+    **dict.fromkeys(_SHELLS, ("n_arms", "n_features", "comparison")),
+    "lower_bound": ("rounds", "n_features", "ball", "comparison"),
+    "theta": ("theta", "n_arms", "comparison", "contexts"),
+    "scored": ("contexts", "scores", "maximize", "sha256"),
+    "file": ("path", "maximize", "sha256"),
+}
+"""The kinds of scenarios and their keys."""
+
+
+def scenario_name(table: Table, where: str) -> str:
+    """The kind of a scenario's table: its name, or what its keys tell."""
+    if "name" not in table:
+        for key, name in (("theta", "theta"), ("scores", "scored"), ("path", "file")):
+            if key in table:
+                return name
+    return _choice(table, _SCENARIO_KEYS, where)
+
+
+def scenario_of(table: Table, where: str) -> Problem:
+    """Build the scenario of a table.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or key, or an argument outside its range; opens with ``where``.
+    OSError
+        The file of a "file" scenario cannot be read.
+    """
+    name = scenario_name(table, where)
+    check_keys(table, ("name", *_SCENARIO_KEYS[name]), where)
+    arguments = {key: _built(key, value, where) for key, value in table.items() if key != "name"}
+    try:
+        if name in _SHELLS:
+            return _SHELLS[name](**arguments)
+        builder = _BUILDERS[name]
+        _check_complete(builder, arguments)
+        return builder(**arguments)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def scenario_table(scenario: Problem) -> dict[str, Any]:
+    """The table that names a scenario object, as far as a table can: data and a user's own classes by their repr."""
+    if isinstance(scenario, Scenario):
+        return {key: _plain(value) for key, value in scenario.get_params().items()}
+    return {"name": type(scenario).__name__, "repr": repr(scenario)}
+
+
+def _scored(contexts: Any, scores: Any, maximize: bool = True, sha256: str | None = None) -> ScoredArms:
+    data = ScoredArms(contexts, scores, maximize)
+    if sha256 not in (None, data.digest):
+        raise ValueError("the data are not those that the study was made with: sha256 differs")
+    return data
+
+
+def _from_file(path: str, maximize: bool | None = None, sha256: str | None = None) -> ScoredArms:
+    """Scored arms from an .npz archive with ``contexts`` and ``scores`` (or ``X`` and ``score``), and ``maximize``."""
+    archive = np.load(Path(path), allow_pickle=False)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError(f"path {os.fspath(path)!r} holds one array; an .npz archive is wanted")
+    with archive:
+        arrays = []
+        for names in (("contexts", "X"), ("scores", "score")):
+            found = next((name for name in names if name in archive), None)
+            if found is None:
+                raise ValueError(f"path {os.fspath(path)!r} has no array {' or '.join(names)}: {', '.join(archive)}")
+            arrays.append(archive[found])
+        if maximize is None:
+            maximize = bool(archive["maximize"]) if "maximize" in archive else True
+    return _scored(arrays[0], arrays[1], maximize, sha256)
+
+
+_BUILDERS: dict[str, Callable[..., Problem]] = {
+    "lower_bound": Scenario.lower_bound,
+    "theta": Scenario,
+    "scored": _scored,
+    "file": _from_file,
+}
+
+
+# --- grids --------------------------------------------------------------------------------------------------
+
+_LISTS = {"theta": 1, "contexts": 2, "scores": 2, "checkpoints": 1}
+"""Arguments that are lists themselves, and how deep; ``contexts`` of scored data are one deeper."""
+
+
+def expand(table: Table) -> Iterator[tuple[dict[str, Any], str]]:
+    """The tables that a table with lists stands for, each with a text that names what varies: "key=value, ..."."""
+    scored = "scores" in table
+    choices = {key: _choices(key, value, scored) for key, value in table.items()}
+    varied = [key for key, values in choices.items() if len(values) > 1]
+    for values in itertools.product(*choices.values()):
+        single = dict(zip(choices, values, strict=True))
+        yield single, ", ".join(f"{key}={_text(single[key])}" for key in varied)
+
+
+def _choices(key: str, value: Any, scored: bool) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [single for single, _ in expand(value)]
+    depth = _LISTS.get(key, 0) + (key == "contexts" and scored)
+    if not isinstance(value, list) or (depth > 0 and _depth(value) <= depth):
+        return [value]
+    if not value:
+        raise ValueError(f"{key} is an empty list; at least one value is wanted")
+    return [choice for entry in value for choice in _choices(key, entry, scored)]
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, list):
+        return 0
+    return 1 + max(map(_depth, value), default=0)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        rest = ", ".join(f"{key}={_text(v)}" for key, v in value.items() if key != "name")
+        return f"{value.get('name', '')}({rest})" if rest else str(value.get("name", ""))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- checks and conversions ---------------------------------------------------------------------------------
+
+
+def check_keys(table: Table, known: Iterable[str], where: str) -> None:
+    """Check that a table has no other keys.
+
+    Raises
+    ------
+    ValueError
+        With the table, the keys it should not have, and those it may.
+    """
+    unknown = [key for key in table if key not in known]
+    if unknown:
+        keys = f"key{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}"
+        raise ValueError(f"{where}: unknown {keys}; known are {', '.join(known)}")
+
+
+def _check_complete(builder: Callable[..., Any], arguments: Table) -> None:
+    for parameter in inspect.signature(builder).parameters.values():
+        if parameter.default is parameter.empty and parameter.name not in arguments:
+            raise ValueError(f"{parameter.name} is missing")
+
+
+def _choice(table: Table, known: Mapping[str, Any], where: str) -> str:
+    name = table.get("name")
+    if not isinstance(name, str) or name not in known:
+        found = "name is missing" if name is None else f"name is {name!r}"
+        raise ValueError(f"{where}: {found}; known are {', '.join(known)}")
+    return name
+
+
+def _built(key: str, value: Any, where: str) -> Any:
+    """An argument as its object: an inline table of a model or an estimator is built."""
+    if key not in _NAMED or not isinstance(value, Mapping):
+        return value
+    where = f"{where}, {key}"
+    cls = _NAMED[key][0][_choice(value, _NAMED[key][0], where)]
+    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    check_keys(value, ("name", *fields), where)
+    try:
+        return cls(**{field: v for field, v in value.items() if field != "name"})
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """An argument as plain data: a model or an estimator of ours as a table, a user's own as its repr."""
+    if value is None or isinstance(value, (bool, int, float, str, list)):
+        return value
+    if type(value) not in _NAMES:
+        return repr(value)
+    call = ast.parse(repr(value), mode="eval").body
+    keywords = call.keywords if isinstance(call, ast.Call) else []
+    return {"name": _NAMES[type(value)], **{str(k.arg): ast.literal_eval(k.value) for k in keywords}}
