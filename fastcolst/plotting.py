@@ -51,7 +51,10 @@ PALE = "#D9DEE3"
 
 REGRET_SIZE = (6.4, 4.0)
 REPLAY_SIZE = (10.4, 4.2)
-PANEL_SIZE = (4.3, 3.3)
+PANEL_SIZE = (4.3, 3.2)
+MARGINS = (0.8, 0.15, 0.3, 0.5)  # of a panel, in inches: left, right, top, bottom
+LEGEND_ROW = 0.2  # inches
+LEGEND_COLUMNS = (7, 2)  # below several columns of panels, and below one
 STRIP = 0.2  # height, in units of frequency, of the strip for counts
 SETTLED = 0.01  # share of a log after which the running log loss decides on the scale
 MAX_POINTS = 1_500  # of one curve: more cannot be seen, and would swell vector files
@@ -214,17 +217,27 @@ def panels_figure(panels: Sequence[Panel], columns: int) -> Figure:
     """
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = new_figure(PANEL_SIZE[0] * columns, PANEL_SIZE[1] * rows)
+    # Laid out by hand: finding the margins would take as long as drawing everything three times.
+    figure: Figure = optional_import("matplotlib.figure", "a picture").Figure()
     entries: dict[str, Any] = {}
-    for i, panel in enumerate(panels):
-        ax = figure.add_subplot(rows, columns, i + 1)
+    for panel in panels:
+        ax = figure.add_axes((0, 0, 1, 1), label=str(len(figure.axes)))
         panel.draw(ax)
-        handles, labels = ax.get_legend_handles_labels()
-        entries.update(zip(labels, handles, strict=True))
+        if ax.get_legend() is None:
+            handles, labels = ax.get_legend_handles_labels()
+            entries.update(zip(labels, handles, strict=True))
+    across = min(LEGEND_COLUMNS[columns == 1], max(1, len(entries)))
+    legend_height = LEGEND_ROW * math.ceil(len(entries) / across)
+    width, height = PANEL_SIZE[0] * columns, PANEL_SIZE[1] * rows + legend_height
+    figure.set_size_inches(width, height)
+    for i, ax in enumerate(figure.axes):
+        left, top = PANEL_SIZE[0] * (i % columns), height - PANEL_SIZE[1] * (i // columns)
+        inner = (PANEL_SIZE[0] - MARGINS[0] - MARGINS[1], PANEL_SIZE[1] - MARGINS[2] - MARGINS[3])
+        bottom = top - PANEL_SIZE[1] + MARGINS[3]
+        ax.set_position(((left + MARGINS[0]) / width, bottom / height, inner[0] / width, inner[1] / height))
     if entries:
-        across = 2 if columns == 1 else 3 * columns
         figure.legend(
-            entries.values(), entries.keys(), loc="outside lower center", ncols=min(across, len(entries)),
+            entries.values(), entries.keys(), loc="lower center", ncols=across, borderaxespad=0.1,
             frameon=False, handlelength=3.2, fontsize="small",
         )  # fmt: skip
     return figure

@@ -118,7 +118,8 @@ class Table:
     def to_markdown(self) -> str:
         """As Markdown: the first column to the left, the others to the right."""
         rule = ["---", *(["--:"] * (len(self.head) - 1))]
-        return "".join(f"| {' | '.join(row)} |\n" for row in (self.head, rule, *self.rows))
+        rows = [[text.replace("|", "\\|") for text in row] for row in self.rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in (self.head, rule, *rows))
 
     def to_csv(self) -> str:
         """As comma-separated values."""

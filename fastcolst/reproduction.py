@@ -507,7 +507,7 @@ def reproduce(
             say(f"{name}: seconds for choosing, {min(settings.runs, settings.timed_runs)} runs")
             manifest.stage(name, partial(_time_cell, cell, settings, manifest.timing_path(name)))
     for name, part in needed.items():
-        say(f"{name}: {len(part.scenarios)} x {len(part.policies)} x {part.runs} runs of {part.horizon:,} rounds")
+        say(f"{name}: {len(part.scenarios)} scenarios, {len(part.policies)} policies, {part.runs} runs")
         run = part.study(settings.seed).run
         manifest.stage(name, partial(run, manifest.study_path(name), threads=threads, resume=True, progress=progress))
     manifest.add_targets(wanted)
