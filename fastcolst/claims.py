@@ -83,8 +83,9 @@ class Claim:
         What must be shown, in words, margins included.
     bounds : tuple of Bound
         The same as formulas; all of them.
-    of : "regret", "spread" or "seconds"
-        What is compared: the final regret, its distance from the median over the runs, or the seconds for choosing.
+    of : "regret", "spread", "choosing" or "fused"
+        What is compared: the final regret, its distance from the median over the runs, the seconds for choosing, or
+        those of the fused loop, in which choosing and learning are one.
     variant : str
         Under which estimator, where a claim is judged under several.
     """
@@ -136,7 +137,7 @@ def judge(claims: Iterable[Claim], tables: Tables, level: float = LEVEL) -> list
     ----------
     claims : Claims
         One family: Holm's correction spans them.
-    tables : dict of "regret" and "seconds" to dict of Cell to (runs,) array_like
+    tables : dict of "regret", "choosing" and "fused" to dict of Cell to (runs,) array_like
         One number for each run, in the order of the runs; where a cell has more runs than another, those that both
         have are compared. Runs that are nan are left out.
     level : float
@@ -340,12 +341,18 @@ def index_only_claims() -> list[Claim]:
 def cost_claims() -> list[Claim]:
     """What section 4.1 says of the seconds for choosing (table 1)."""
     cells = list(itertools.product(FIGURE_1, SCENARIOS))
+    clocks = {"choosing": "policy objects", "fused": "fused loop, learning included"}
+    return [claim for clock, variant in clocks.items() for claim in _cost_claims(cells, clock, variant)]
+
+
+def _cost_claims(cells: Sequence[tuple[str, str]], clock: str, variant: str) -> list[Claim]:
     return [
         Claim(
             "choosing costs CoLSTIM about what it costs SS",
             f"in all six cells within a factor of {SAME_COST:g}",
             tuple(b for p, s in cells for b in _within(SAME_COST, Cell(p, s, "CoLSTIM"), Cell(p, s, "SS"))),
-            of="seconds",
+            of=clock,
+            variant=variant,
         ),
         Claim(
             f"choosing costs MaxInP about {TIMES:g} times what it costs CoLSTIM",
@@ -355,7 +362,8 @@ def cost_claims() -> list[Claim]:
                 for p, s in cells
                 for make, limit in ((below, TIMES * SAME_COST), (above, TIMES / SAME_COST))
             ),
-            of="seconds",
+            of=clock,
+            variant=variant,
         ),
     ]
 

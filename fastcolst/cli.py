@@ -1,4 +1,4 @@
-"""The command line: simulate, replay, info, warmup.
+"""The command line: simulate, study, reproduce, report, replay, info, warmup.
 
 Whatever a person can get wrong ends with exit code 2 and one line, ``fastcolst: error: ...``, and files to be
 written are checked before anything long is computed. Ctrl-C ends with code 130.
@@ -12,12 +12,15 @@ import csv
 import importlib.util
 import inspect
 import itertools
+import multiprocessing
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
 import warnings
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -30,9 +33,19 @@ import fastcolst as fc
 from fastcolst._compile import cache_info
 from fastcolst.datasets import read_log, replay
 from fastcolst.estimation import SCORES
-from fastcolst.plotting import PICTURES, REPLAY_SIZE, new_figure, regret_figure, replay_figure, save_figure
+from fastcolst.plotting import (
+    PICTURES,
+    REPLAY_SIZE,
+    new_figure,
+    regret_figure,
+    replay_figure,
+    save_figure,
+    study_figure,
+)
 from fastcolst.policies import REGISTRY
-from fastcolst.results import align
+from fastcolst.report import write_report
+from fastcolst.reproduction import TARGETS, Settings, reproduce
+from fastcolst.results import align, optional_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,6 +68,14 @@ EXAMPLES = {
     "simulate": (
         "fastcolst simulate --scenario hard --runs 10 --out regret.png",
         "fastcolst simulate --policies all --seed 7 --out regret.pdf --out regret.parquet",
+    ),
+    "study": (
+        "fastcolst study study.toml --out results",
+        "fastcolst study study.toml --out results --resume --executor processes",
+    ),
+    "reproduce": (
+        "fastcolst reproduce --out reproduction",
+        "fastcolst reproduce figure1 --runs 10 --horizon 3000 --out quick",
     ),
     "replay": (
         "fastcolst replay matches.npz --where 'year >= 1990' --learning-rate 0.02 --out replay.png",
@@ -94,13 +115,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
     except SystemExit as stop:  # argparse, after --help or --version
         return int(stop.code or 0)
-    except KeyboardInterrupt:
-        print("fastcolst: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"fastcolst: {str(error) or 'interrupted'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
         return PIPE_CLOSED
-    except (ValueError, OSError, ImportError, MemoryError, ArithmeticError) as error:
+    except (ValueError, OSError, ImportError, MemoryError, ArithmeticError, BrokenExecutor) as error:
         print(f"fastcolst: error: {_one_line(error)}", file=sys.stderr)
         return WRONG_INPUT
     return 0
@@ -132,6 +153,90 @@ def _simulate(arguments: argparse.Namespace) -> None:
     print(f"{arguments.scenario}: {sizes}, {arguments.comparison}")
     print(result.summary())
     _write(result, arguments.out, _RESULT_WRITERS)
+
+
+def _study(arguments: argparse.Namespace) -> None:
+    for module in ("matplotlib", "pyarrow"):
+        optional_import(module, "fastcolst study")
+    study = fc.Study.from_toml(arguments.file)
+    with _executor(arguments.executor, arguments.threads) as executor:
+        result = study.run(
+            arguments.out,
+            executor=executor,
+            threads=arguments.threads if executor is None else None,
+            resume=arguments.resume,
+            progress=not arguments.quiet,
+        )
+    print(result.summary())
+    picture = arguments.out / "regret.png"
+    save_figure(study_figure(result), picture)
+    print(f"wrote {picture}")
+
+
+def _reproduce(arguments: argparse.Namespace) -> None:
+    _need_study_modules("fastcolst reproduce")
+    settings = Settings(horizon=arguments.horizon, runs=arguments.runs, seed=arguments.seed)
+    targets = [*(arguments.targets or ["all"]), *(["sweep"] if arguments.sweep else [])]
+    start = time.perf_counter()
+    results = reproduce(
+        targets,
+        arguments.out,
+        settings,
+        threads=arguments.threads,
+        progress=not arguments.quiet,
+        say=(lambda _: None) if arguments.quiet else _say,
+    )
+    computed = time.perf_counter()
+    page = write_report(arguments.out)
+    written = time.perf_counter()
+    rows = [("seconds of", "wall"), *((name, f"{wall:.1f}") for name, wall in results.walls.items())]
+    rows += [
+        ("this command, computing", f"{computed - start:.1f}"),
+        ("this command, report", f"{written - computed:.1f}"),
+    ]
+    print("\n".join(align(rows)))
+    print(f"wrote {page}")
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    _need_study_modules("fastcolst report")
+    print(f"wrote {write_report(arguments.folder)}")
+
+
+def _need_study_modules(command: str) -> None:
+    for module in ("matplotlib", "pandas", "pyarrow"):
+        optional_import(module, command)
+
+
+def _say(text: str) -> None:
+    print(f"fastcolst: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _executor(text: str, workers: int | None) -> Iterator[Any]:
+    """The executor that an option names; None for threads."""
+    kind, _, address = text.partition(":")
+    if text == "threads":
+        yield None
+    elif text == "processes":
+        # started anew, not forked: a fork copies locks that threads of ours may hold
+        pool = ProcessPoolExecutor(workers or _processors(), multiprocessing.get_context("spawn"), _ignore_ctrl_c)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+    elif kind == "dask" and address:
+        if workers is not None:
+            raise ValueError("argument --threads: a dask cluster has its own workers")
+        with optional_import("distributed", "argument --executor: dask").Client(address) as client:
+            yield client.get_executor()
+    else:
+        raise ValueError(f"argument --executor: {text!r}; threads, processes or dask:ADDRESS is wanted")
+
+
+def _ignore_ctrl_c() -> None:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the one that keeps what is finished."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _replay(arguments: argparse.Namespace) -> None:
@@ -328,6 +433,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"fastcolst {fc.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_simulate(commands)
+    _add_study(commands)
+    _add_reproduce(commands)
+    _add_report(commands)
     _add_replay(commands)
     _add_command(commands, "info", _info, "tell versions, threads and the state of the kernel cache")
     _add_warmup(commands)
@@ -372,6 +480,44 @@ def _add_simulate(commands: Any) -> None:
     points = "points on a curve [%(default)s]"
     running.add_argument("--checkpoints", type=int, default=200, metavar="K", help=points)
     _add_output(running, _RESULT_WRITERS)
+
+
+def _add_study(commands: Any) -> None:
+    command = _add_command(commands, "study", _study, "compute a study that a TOML file describes, or go on with it")
+    add = command.add_argument
+    add("file", metavar="FILE", type=Path, help="TOML: horizon, runs, seed, [[policy]], [[scenario]]")
+    add("--out", metavar="DIR", type=Path, required=True, help="the study's folder: results, and regret.png")
+    add("--resume", action="store_true", help="go on with what is in the folder [refuse one that is not empty]")
+    executor = "threads, processes, or dask:ADDRESS of a scheduler [%(default)s]"
+    add("--executor", default="threads", metavar="KIND", help=executor)
+    add("--threads", type=int, metavar="N", help="threads or processes at work [one per processor]")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def _add_reproduce(commands: Any) -> None:
+    command = _add_command(
+        commands, "reproduce", _reproduce, "compute the paper's experiments, or go on with them, and write the report"
+    )
+    add = command.add_argument
+    defaults = Settings()
+    names = f"{', '.join(TARGETS)}; all stands for the paper's experiments [all]"
+    add("targets", nargs="*", metavar="TARGET", help=names)
+    add("--sweep", action="store_true", help="the scaling study as well: regret and time against n, d, T")
+    add("--runs", type=int, default=defaults.runs, metavar="R", help="repetitions [%(default)s]")
+    horizon = "T; the paper does not tell its own [%(default)s]"
+    add("--horizon", type=int, default=defaults.horizon, metavar="T", help=horizon)
+    add("--seed", type=int, default=defaults.seed, metavar="SEED", help="from which everything follows [%(default)s]")
+    out = "its folder; what is there with the same settings is kept [%(default)s]"
+    add("--out", metavar="DIR", type=Path, default=Path("reproduction"), help=out)
+    add("--threads", type=int, metavar="N", help="cells at work at a time [one per processor]")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def _add_report(commands: Any) -> None:
+    command = _add_command(
+        commands, "report", _report, "make figures, tables and report.html again from a folder of reproduce or study"
+    )
+    command.add_argument("folder", metavar="DIR", type=Path, help="what reproduce or study wrote to")
 
 
 def _add_replay(commands: Any) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fastcolst.datasets import ReplayResult
     from fastcolst.results import Result
+    from fastcolst.studies import StudyResult
 
 __all__ = [
     "PICTURES",
@@ -39,6 +40,7 @@ __all__ = [
     "regret_figure",
     "replay_figure",
     "save_figure",
+    "study_figure",
 ]
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -55,6 +57,7 @@ PANEL_SIZE = (4.3, 3.2)
 MARGINS = (0.8, 0.15, 0.3, 0.5)  # of a panel, in inches: left, right, top, bottom
 LEGEND_ROW = 0.2  # inches
 LEGEND_COLUMNS = (7, 2)  # below several columns of panels, and below one
+PANELS_IN_A_ROW = 3
 STRIP = 0.2  # height, in units of frequency, of the strip for counts
 SETTLED = 0.01  # share of a log after which the running log loss decides on the scale
 MAX_POINTS = 1_500  # of one curve: more cannot be seen, and would swell vector files
@@ -138,6 +141,7 @@ def regret_curves(
     # No average regret is negative in our scenarios; a user's own scores may be anything.
     negative = any(bool((curves < 0).any()) for curves in regret.values())
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if negative else 0.0)
+    ax.locator_params(axis="x", nbins=5)  # five-digit numbers of more rounds would touch
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.yaxis.set_major_formatter("{x:,.10g}")
 
@@ -302,6 +306,49 @@ def replay_figure(result: ReplayResult, axes: Sequence[Axes] | NDArray[Any] | No
     _draw_calibration(result.calibration, both[0])
     _draw_log_loss(result.running_log_loss(), both[1])
     return both
+
+
+def study_figure(result: StudyResult) -> Figure:
+    """Draw a study's cumulative average regret, one panel for each scenario that has finished runs.
+
+    Parameters
+    ----------
+    result : StudyResult
+        What :meth:`fastcolst.Study.run` or :func:`fastcolst.load_study` returned.
+
+    Returns
+    -------
+    Figure
+        For :func:`save_figure`; no window shows it.
+
+    Raises
+    ------
+    ValueError
+        There are no finished runs.
+    ImportError
+        Matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fastcolst as fc
+    >>> from fastcolst.plotting import study_figure
+    >>> study = fc.Study({"Random": fc.UniformPairs()}, {"easy": fc.Scenario.easy(n_arms=3, n_features=2)}, 50)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     figure = study_figure(study.run(folder, progress=False))
+    >>> [ax.get_title(loc="left") for ax in figure.axes]
+    ['easy: one run']
+    """
+    results = {label: part for label, part in result.results().items() if part is not None}
+    if not results:
+        raise ValueError(f"{os.fspath(result.folder)!r} holds no run yet that every policy has played")
+    columns = min(PANELS_IN_A_ROW, len(results))
+    rows = math.ceil(len(results) / columns)
+    figure = new_figure(REGRET_SIZE[0] * (0.4 + 0.6 * columns), REGRET_SIZE[1] * rows)
+    for place, (label, part) in enumerate(results.items(), 1):
+        ax = regret_figure(part, figure.add_subplot(rows, columns, place))
+        ax.set_title(f"{label}: {ax.get_title(loc='left')}", fontsize="medium", color=GREY, loc="left")
+    return figure
 
 
 def new_figure(width: float = REGRET_SIZE[0], height: float = REGRET_SIZE[1]) -> Figure:

@@ -173,7 +173,7 @@ class ThetaOnCorners(NamedTuple):
 
     def draw(self, rng: Generator) -> NDArray[np.float64]:
         """Return a parameter."""
-        return self.half_side * (2.0 * rng.integers(2, size=self.n_features) - 1.0)
+        return np.where(rng.random(self.n_features) < 0.5, self.half_side, -self.half_side).astype(np.float64)
 
 
 class Run:

@@ -28,6 +28,7 @@ from fastcolst.claims import (
     REFUTED,
     SCENARIOS,
     Cell,
+    Claim,
     Verdict,
     contextual_claims,
     cost_claims,
@@ -113,7 +114,7 @@ class Table:
     title: str
     caption: str
     head: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
     def to_markdown(self) -> str:
         """As Markdown: the first column to the left, the others to the right."""
@@ -198,9 +199,9 @@ def pictures(results: Results) -> list[Picture]:
         panels = [*_grid(results, ("gumbel",), T, top), *_grid(results, ("gaussian5",), T, bottom)]
         made.append(Picture("misspecification", "Figure 2: a wrong perturbation distribution", text, panels))
     if "sgd-vs-mle" in results.targets:
-        shown = ("MaxInP", "MaxInP-MLE", "CoLSTIM", "CoLSTIM-MLE")
+        both = ("MaxInP", "MaxInP-MLE", "CoLSTIM", "CoLSTIM-MLE")
         text = "CoLSTIM and MaxInP learn with SGD(0.5), CoLSTIM-MLE and MaxInP-MLE by full maximum likelihood."
-        panel = _regret_panel(results, "gumbel", "easy", T, shown)
+        panel = _regret_panel(results, "gumbel", "easy", T, both)
         made.append(Picture("sgd-vs-mle", "Figure 3: SGD against full maximum likelihood", text, [panel], 1))
     if "lower-bound" in results.targets:
         made.append(_lower_bound_picture(results))
@@ -221,10 +222,17 @@ def verdicts(results: Results, horizon: int | None = None) -> list[Verdict]:
     claims = [*contextual_claims(variant="SGD(0.5)"), *index_only_claims()]
     if horizon is not None:
         return judge(claims, {"regret": results.final_regret(horizon)})
-    projected = contextual_claims("CoLSTIM, projected", "MaxInP, projected", "SGD(0.5), |theta| <= 1")
     others = [*estimator_claims(), *misspecification_claims(), *cost_claims()]
-    tables = {"regret": results.final_regret(results.settings.horizon), "seconds": results.choosing()}
-    return judge([*claims, *projected, *others], tables)
+    return judge([*claims, *_projected_claims(), *others], _tables(results))
+
+
+def _projected_claims() -> list[Claim]:
+    return contextual_claims("CoLSTIM, projected", "MaxInP, projected", "SGD(0.5), |theta| <= 1")
+
+
+def _tables(results: Results) -> dict[str, dict[Cell, NDArray[np.float64]]]:
+    seconds = {"choosing": results.choosing("choosing"), "fused": results.choosing("fused")}
+    return {"regret": results.final_regret(results.settings.horizon), **seconds}
 
 
 def _grid(results: Results, problems: Iterable[str], horizon: int, labels: Sequence[str]) -> list[Panel]:
@@ -286,7 +294,7 @@ def _sweep_picture(results: Results) -> Picture:
     base = (s.n_arms, s.n_features, s.horizon)
     (frame,) = (results.seconds[part.name] for part in results.parts if part.problem == "sweep")
     seconds = {key: rows["seconds"].to_numpy(np.float64) for key, rows in frame.groupby(["scenario", "policy"])}
-    panels = []
+    panels: list[Panel] = []
     for axis, name in enumerate("ndT"):
         varied = sorted(
             (point[axis], label)
@@ -412,21 +420,24 @@ def horizons_table(results: Results) -> Table:
     """Verdicts on the first figure at every horizon."""
     horizons = results.settings.horizons
     columns = [verdicts(results, horizon) for horizon in horizons]
-    rows = [
-        (row[0].claim.text, *(f"{v.outcome}, ratio {v.ratio:.3g}" for v in row)) for row in zip(*columns, strict=True)
-    ]
+    projected = {v.claim.text: v for v in judge(_projected_claims(), _tables(results))}
+    rows = []
+    for row in zip(*columns, strict=True):
+        cells = [*row, projected.get(row[0].claim.text)]
+        rows.append((row[0].claim.text, *("" if v is None else f"{v.outcome}, ratio {v.ratio:.3g}" for v in cells)))
     text = (
         "The paper states no horizon. Each column is a study of its own, whose policies are told that T: the "
         "constants depend on it, so the first rounds of a long run are not a short run. SGD(0.5), without "
         "projection; one family of tests for each column. Ratios are those of the part that decides."
     )
-    head = ("claim", *(f"T = {horizon:,}" for horizon in horizons))
-    return Table("claims-by-horizon", "The first figure's claims at three horizons", text, head, rows)
+    head = ("claim", *(f"T = {T:,}" for T in horizons), f"T = {horizons[-1]:,}, |theta| <= 1")
+    title = "The first figure's claims by horizon, and with projection"
+    return Table("claims-by-horizon", title, text, head, rows)
 
 
 def _ratio_text(verdict: Verdict) -> str:
     one, other = verdict.bound.one, verdict.bound.other
-    what = {"regret": "", "spread": "spread of ", "seconds": "seconds of "}[verdict.claim.of]
+    what = {"regret": "", "spread": "spread of ", "choosing": "seconds of ", "fused": "seconds of "}[verdict.claim.of]
     return f"{what}{one.policy} to {other.policy}, {one.scenario}, {NAMES[one.problem]}"
 
 
@@ -571,7 +582,8 @@ def _row_html(head: Sequence[str], row: Sequence[str]) -> str:
 STYLE = """
 :root { color-scheme: light; }
 body { margin: 0; background: #fff; color: #1d2329; font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 1200px; margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
+main { max-width: 1200px; margin: 0 auto; padding: 1rem; }
+p, dd, figcaption { overflow-wrap: anywhere; }
 h1 { font-size: 1.7rem; line-height: 1.25; }
 h2 { font-size: 1.25rem; margin: 2.2rem 0 .5rem; }
 figure { margin: 0; }

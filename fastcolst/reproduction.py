@@ -284,8 +284,8 @@ def timed_cells(target: str, settings: Settings) -> dict[str, tuple[str, str, di
     """What a table times: for each name of a file the problem, the scenario and the policies."""
     easy = {**_five("gumbel", settings.horizon, settings).policies, **_full_mle(settings).policies}
     if target == "table2":
-        labels = ("MaxInP", "MaxInP-MLE", "CoLSTIM", "CoLSTIM-MLE")
-        return {"table2-gumbel-easy": ("gumbel", "easy", {label: easy[label] for label in labels})}
+        learners = ("MaxInP", "MaxInP-MLE", "CoLSTIM", "CoLSTIM-MLE")
+        return {"table2-gumbel-easy": ("gumbel", "easy", {label: easy[label] for label in learners})}
     if target != "table1":
         return {}
     labels = ("Random", "MaxInP", "CoLSTIM", "SS", "DTS")
@@ -427,10 +427,10 @@ class Results:
             for policy, curve in curves.items()
         }
 
-    def choosing(self) -> dict[Cell, NDArray[np.float64]]:
-        """Seconds for choosing of the first table, run by run."""
+    def choosing(self, clock: str = "choosing") -> dict[Cell, NDArray[np.float64]]:
+        """Seconds of the first table, run by run, by one of its clocks: "choosing", "learning" or "fused"."""
         return {
-            Cell(problem, scenario, label): seconds_of(self.timings[name], label, "choosing")
+            Cell(problem, scenario, label): seconds_of(self.timings[name], label, clock)
             for name, (problem, scenario, policies) in timed_cells("table1", self.settings).items()
             if name in self.timings
             for label in policies

@@ -33,6 +33,13 @@ _KEY = b"fastcolst"
 _TABLES = ("average_regret", "weak_regret", "self_duels")
 
 
+EXTRAS = {
+    **dict.fromkeys(("matplotlib", "pandas", "pyarrow", "tqdm"), "'fastcolst[study]'"),
+    "distributed": "'fastcolst[dask]'",
+}
+"""What to install for a distribution; others go by their own name."""
+
+
 class FileFormatError(ValueError):
     """A file is truncated, damaged, or was not written by fastcolst."""
 
@@ -56,7 +63,8 @@ def optional_import(name: str, purpose: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         distribution = name.partition(".")[0]
-        raise ImportError(f"{purpose} needs {distribution}: pip install 'fastcolst[study]'") from error
+        extra = EXTRAS.get(distribution)
+        raise ImportError(f"{purpose} needs {distribution}: pip install {extra or distribution}") from error
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -37,6 +37,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst.estimation import MLE, estimator_of
 from fastcolst.policies.base import Policy
 from fastcolst.policies.checks import count
 from fastcolst.problems import Problem
@@ -193,18 +194,13 @@ class Study:
         ['CoLSTIM width_scale=0.5', 'CoLSTIM width_scale=1.0']
         """
         check_keys(data, TOP_KEYS, "study")
-        policies: dict[str, dict[str, Any]] = {}
-        scenarios: dict[str, dict[str, Any]] = {}
-        for where, table in _tables(data, "policy"):
-            _add_grid(policies, table, str(table.get("name", "")), where)
         defaults = {key: data[key] for key in ("horizon", "checkpoints") if key in data}
-        for where, table in _tables(data, "scenario"):
-            base, path = scenario_name(table, where), table.get("path")
-            if isinstance(path, str):
-                base, table["path"] = Path(path).stem, str(Path(folder, path))
-            _add_grid(scenarios, {**defaults, **table}, base, where)
+        policies = _grids(data, "policy", {}, lambda table, where: str(table.get("name", "")))
+        scenarios = _grids(data, "scenario", defaults, _scenario_label)
         own: dict[str, dict[str, Any]] = {"horizon": {}, "checkpoints": {}}
         for label, table in scenarios.items():
+            if isinstance(table.get("path"), str):
+                table["path"] = str(Path(folder, table["path"]))
             if "horizon" not in table:
                 raise ValueError(f"scenario {label!r}: horizon is missing, here and at the top of the study")
             own["horizon"][label] = table.pop("horizon")
@@ -327,31 +323,33 @@ def _of_scenario(name: str, value: Any, label: str) -> Any:
     return value[label]
 
 
-def _tables(data: Mapping[str, Any], kind: str) -> list[tuple[str, dict[str, Any]]]:
+def _grids(
+    data: Mapping[str, Any], kind: str, defaults: dict[str, Any], name: Callable[[dict[str, Any], str], str]
+) -> dict[str, dict[str, Any]]:
+    """The policies' or the scenarios' tables by label; those without one are called by their name."""
     tables = data.get(kind)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         raise ValueError(f"study: {kind} is {tables!r}; at least one table [[{kind}]] is wanted")
-    return [
-        (f"{kind} table {i} ({table.get('label', table.get('name'))!r})", dict(table))
-        for i, table in enumerate(tables, 1)
-    ]
+    by_label: dict[str, dict[str, Any]] = {}
+    for i, given in enumerate(tables, 1):
+        table = {**defaults, **given}
+        where = f"{kind} table {i} ({table.get('label', table.get('name'))!r})"
+        own = table.pop("label", None)
+        if own is not None and (not isinstance(own, str) or not own):
+            raise ValueError(f"{where}: label is {own!r}; a text that is not empty is wanted")
+        for single, varied in expand(table, where):
+            told = () if own else ("name", "path")  # by the name
+            rest = ", ".join(f"{key}={text}" for key, text in varied.items() if key not in told)
+            label = f"{own or name(single, where)} {rest}".rstrip()
+            if label in by_label:
+                raise ValueError(f"{where}: the label {label!r} is taken; give one of the tables another label")
+            by_label[label] = single
+    return by_label
 
 
-def _add_grid(named: dict[str, dict[str, Any]], table: dict[str, Any], base: str, where: str) -> list[str]:
-    """Add the tables that a table stands for under their labels, and return these."""
-    base = table.pop("label", base)
-    if not isinstance(base, str) or not base:
-        raise ValueError(f"{where}: label is {base!r}; a text that is not empty is wanted")
-    labels = []
-    try:
-        for single, varied in expand(table):
-            labels.append(f"{base} {varied}".rstrip())
-            if labels[-1] in named:
-                raise ValueError(f"the label {labels[-1]!r} is taken; give one of the tables another label")
-            named[labels[-1]] = single
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-    return labels
+def _scenario_label(table: dict[str, Any], where: str) -> str:
+    name = scenario_name(table, where)
+    return Path(table["path"]).stem if name == "file" and isinstance(table.get("path"), str) else name
 
 
 def _common(by_label: dict[str, Any]) -> Any:
@@ -407,8 +405,8 @@ class Outcome(NamedTuple):
     worker: str
 
 
-_WARM: set[str] = set()
-"""Recipes whose kernels this process has compiled or loaded."""
+_WARM: set[tuple[type, ...]] = set()
+"""Kinds of rules whose kernels this process has compiled or loaded."""
 
 
 def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
@@ -416,7 +414,7 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     stop = threading.Event() if stop is None else stop
     template = task.recipe.build(task.problem.n_features)
     plan = _Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
-    _warm(task.recipe, plan.policy(task.policy, 0))
+    _warm(template)
     totals, seconds = np.empty((len(task.runs), len(task.rounds), 3)), np.empty(len(task.runs))
     explores = False
     for i, run in enumerate(task.runs):
@@ -432,24 +430,25 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     return Outcome(totals, seconds, explores, f"{socket.gethostname()}:{os.getpid()}")
 
 
-def _warm(recipe: Recipe, policy: Policy) -> None:
+def _warm(policy: Policy) -> None:
     """Compile a policy's kernels before its time is taken, and before threads would queue for the compiler."""
-    kernels = f"{recipe.cls.__qualname__} {policy._rule!r}"
-    if kernels not in _WARM:
+    kind = (type(policy), *map(type, policy._rule))
+    if kind not in _WARM:
         policy._warm_play()
-        _WARM.add(kernels)
+        _WARM.add(kind)
 
 
-_RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 1.0, "DoubleThompson": 3.0, "MaxInP": 6.0, "MaxPairUCB": 6.0}
+_RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 2.0, "DoubleThompson": 4.0, "MaxInP": 3.0, "MaxPairUCB": 3.0}
 """How long a round's choice takes, as a multiple of CoLSTIM's; rough, and the same for every machine."""
 
 
 def _round_seconds(recipe: Recipe, problem: Problem) -> float:
-    """What a round takes, roughly: drawing the contexts, then whitening and choosing; microseconds."""
+    """What a round takes, roughly, in seconds: contexts are drawn, a pair is chosen, an answer is learned."""
     n, d = problem.n_arms, problem.n_features
     contexts = 0.2 + 0.003 * n * d
-    choice = 0.3 + 0.01 * n + 0.0005 * n * d * d
-    return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice)
+    choice = 0.3 + 0.02 * n + 0.00005 * n * d * d
+    exact = 10.0 + 0.5 * d if isinstance(estimator_of(recipe.parameters.get("estimator", "sgd")), MLE) else 0.0
+    return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice + exact)
 
 
 def _block_runs(recipe: Recipe, setting: _Setting, runs: int) -> int:
@@ -556,35 +555,36 @@ class _Store:
     def __init__(self, folder: Path, manifest: _Manifest, resume: bool) -> None:
         self.folder, self.manifest, self._resume = folder, manifest, resume
         self.done = 0
-        self._held = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         optional_import("pyarrow.parquet", "a study")
-        with self._held:
+        with contextlib.ExitStack() as held:
             try:
+                self._check_content()
                 (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
-                self._held.enter_context(_locked(self.folder / LOCK))
+                held.enter_context(_locked(self.folder / LOCK))
                 self._settle()
-                self._timings = self._held.enter_context(_open_lines(self.folder / TIMINGS))
+                self._timings = held.enter_context(_open_lines(self.folder / TIMINGS))
             except OSError as error:
                 raise self._cannot_write(error) from error
-            self._held = self._held.pop_all()
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
+    def _check_content(self) -> None:
+        """Refuse a folder that is somebody else's, before anything is put into it."""
+        content = {entry.name for entry in os.scandir(self.folder)} if self.folder.exists() else set()
+        if not self._resume and content:
+            raise FileExistsError(errno.EEXIST, "the folder is not empty; resume it, or choose another one")
+        begun = {name for name in content if name in (CELLS, LOCK) or name.startswith(f".{MANIFEST}.")}
+        if MANIFEST not in content and content != begun:  # killed before it had one
+            raise FileExistsError(errno.EEXIST, "the folder holds something else than a study; choose another one")
+
     def _settle(self) -> None:
         """Compare with the manifest that is there, or write one."""
-        others = [entry.name for entry in os.scandir(self.folder) if entry.name not in (CELLS, LOCK)]
-        if not others:
-            self.manifest.write(self.folder)
-            return
-        if not self._resume:
-            raise FileExistsError(errno.EEXIST, "the folder is not empty; resume it, or choose another one")
-        if MANIFEST not in others and not all(name.startswith(f".{MANIFEST}.") for name in others):
-            raise FileExistsError(errno.EEXIST, "the folder holds something else than a study; choose another one")
-        if MANIFEST not in others:  # killed before there was one
+        if not (self.folder / MANIFEST).exists():
             self.manifest.write(self.folder)
             return
         differences = _Manifest.read(self.folder).differences(self.manifest)
@@ -610,7 +610,7 @@ class _Store:
         """Keep a finished cell. Its seconds come first, so that no cell counts as done without them."""
         try:
             line = {"cell": cell.name, "seconds": outcome.seconds.tolist(), "worker": outcome.worker}
-            self._timings.write(json.dumps(line).encode() + b"\n")
+            _append(self._timings, json.dumps(line).encode() + b"\n")
             write_atomically(self.folder / CELLS / cell.name, _cell_bytes(self.manifest, cell, outcome.totals))
         except OSError as error:
             raise self._cannot_write(error) from error
@@ -618,7 +618,7 @@ class _Store:
 
     @property
     def state(self) -> str:
-        """What there is to say when it ends early."""
+        """What there is to say of it when it ends early."""
         total = sum(math.ceil(self.manifest.study["runs"] / size) for row in self.manifest.block_runs for size in row)
         return f"{self.done} of {total} cells are done and stay in {os.fspath(self.folder)!r}; resume to go on"
 
@@ -652,6 +652,11 @@ def _open_lines(path: Path) -> BinaryIO:
         if file.read(1) != b"\n":
             file.write(b"\n")
     return file
+
+
+def _append(file: BinaryIO, line: bytes) -> None:
+    if file.write(line) < len(line):  # a file without a buffer writes as much as there is room for
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 _TABLES = ("average_regret", "weak_regret", "self_duels")
@@ -695,8 +700,8 @@ def _check_executor(executor: Any, threads: int | None) -> None:
 
 def _run_on_threads(study: Study, store: _Store, missing: list[Cell], bar: _Progress, workers: int) -> None:
     recipes, settings = list(study._recipes.values()), list(study._settings.values())
-    for s, p in dict.fromkeys((cell.scenario, cell.policy) for cell in missing):
-        _warm(recipes[p], recipes[p].build(settings[s].problem.n_features))
+    for p, s in {cell.policy: cell.scenario for cell in missing}.items():
+        _warm(recipes[p].build(settings[s].problem.n_features))
     stop = threading.Event()
     executor = ThreadPoolExecutor(workers, thread_name_prefix="fastcolst")
     try:
@@ -740,7 +745,10 @@ def _run_on(
                 _warn_of_exploration(store.manifest, cell)
     except BaseException as error:
         _give_up(store, waiting)
-        raise _with_state(error, store.state) from error
+        clearer = _clearer(error, store.state)
+        if clearer is None:
+            raise
+        raise clearer from error
 
 
 def _task_maker(study: Study) -> Callable[[Cell], Task]:
@@ -772,15 +780,15 @@ def _give_up(store: _Store, waiting: Mapping[Future[Outcome], Cell]) -> None:
                 store.add(cell, future.result())
 
 
-def _with_state(error: BaseException, state: str) -> BaseException:
-    """The error to report: the same, or a clearer one."""
+def _clearer(error: BaseException, state: str) -> BaseException | None:
+    """An error that says better what happened and what is left, if there is one; else a note to this one."""
     if isinstance(error, KeyboardInterrupt):
         return KeyboardInterrupt(f"interrupted: {state}")
     if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":  # dask's
         return BrokenExecutor(f"a worker died ({error}): {state}")
-    if not isinstance(error, OSError):
+    if not isinstance(error, OSError):  # the folder's own, which says it
         error.add_note(state)
-    return error
+    return None
 
 
 def _warn_of_exploration(manifest: _Manifest, cell: Cell) -> None:
@@ -918,19 +926,14 @@ class StudyResult:
             raise ValueError(f"{os.fspath(self.folder)!r} holds no finished cell yet")
         parts = [self._read(cell) for cell in cells]
         sizes = [len(part) for part in parts]
-        columns: dict[str, Any] = {}
-        for name, labels, varied in (
-            ("scenario", self.scenarios, _varied(self._manifest.study["scenario"])),
-            ("policy", self.policies, _varied(self._manifest.study["policy"])),
-        ):
-            places = pa.array(np.repeat([getattr(cell, name) for cell in cells], sizes))
-            columns[name] = pa.array(labels).take(places)
-            varied_columns = {f"{name}_{key}": _column(values).take(places) for key, values in varied.items()}
-            columns.setdefault("varied", {}).update(varied_columns)
-        varied_columns = columns.pop("varied")
         numbers = pa.concat_tables(parts)
-        columns |= {name: numbers.column(name) for name in ("run", "round", *_TABLES)}
-        return pa.table({**columns, **varied_columns})
+        labels, varied = {}, {}
+        for name, known in (("scenario", self.scenarios), ("policy", self.policies)):
+            places = pa.array(np.repeat([getattr(cell, name) for cell in cells], sizes))
+            labels[name] = pa.array(known).take(places)
+            for key, values in _varied(self._manifest.study[name]).items():
+                varied[f"{name}_{key}"] = _column(values).take(places)
+        return pa.table({**labels, **dict(zip(numbers.column_names, numbers.columns, strict=True)), **varied})
 
     def _read(self, cell: Cell) -> Any:
         """A cell's numbers as an Arrow table, checked against where they should stand."""
@@ -1010,6 +1013,14 @@ class StudyResult:
                     seconds[entry["cell"]] = entry["seconds"]
         return seconds
 
+    def results(self) -> dict[str, Result | None]:
+        """Return each scenario's :meth:`result`, None where no run is there yet that every policy has played."""
+        cells: dict[int, list[Cell]] = {}
+        for cell in self._cells():
+            cells.setdefault(cell.scenario, []).append(cell)
+        seconds = self._seconds_by_cell()
+        return {label: self._result(s, cells.get(s, []), seconds) for s, label in enumerate(self.scenarios)}
+
     def result(self, scenario: str) -> Result:
         """Return one scenario's result, as :func:`fastcolst.simulate` would, of the runs that every policy has played.
 
@@ -1023,45 +1034,48 @@ class StudyResult:
         if scenario not in self.scenarios:
             raise ValueError(f"scenario is {scenario!r}; there are {', '.join(map(repr, self.scenarios))}")
         s = self.scenarios.index(scenario)
-        rounds = self._manifest.scenarios[s]["rounds"]
-        n_runs = self._manifest.study["runs"]
-        tables = {name: {label: np.zeros((n_runs, len(rounds))) for label in self.policies} for name in _TABLES}
-        seconds = {label: np.zeros(n_runs) for label in self.policies}
-        played = np.zeros((len(self.policies), n_runs), bool)
-        by_name = self._seconds_by_cell()
-        for cell in self._cells():
-            if cell.scenario != s:
-                continue
-            label, block = self.policies[cell.policy], slice(cell.first_run, cell.first_run + cell.n_runs)
+        result = self._result(s, [cell for cell in self._cells() if cell.scenario == s], self._seconds_by_cell())
+        if result is None:
+            raise ValueError(f"scenario {scenario!r} has no run yet that every policy has played")
+        return result
+
+    def _result(self, s: int, cells: list[Cell], seconds_by_cell: dict[str, list[float]]) -> Result | None:
+        scenario, study = self._manifest.scenarios[s], self._manifest.study
+        shape = (len(self.policies), study["runs"], len(scenario["rounds"]))
+        tables = {name: np.zeros(shape) for name in _TABLES}
+        seconds, played = np.zeros(shape[:2]), np.zeros(shape[:2], bool)
+        for cell in cells:
+            where = cell.policy, slice(cell.first_run, cell.first_run + cell.n_runs)
             table = self._read(cell)
             for name in _TABLES:
-                tables[name][label][block] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
-            seconds[label][block] = by_name.get(cell.name, 0.0)
-            played[cell.policy, block] = True
+                tables[name][where] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
+            seconds[where], played[where] = seconds_by_cell.get(cell.name, 0.0), True
         common = played.all(axis=0)
         if not common.any():
-            raise ValueError(f"scenario {scenario!r} has no run yet that every policy has played")
-        duels = {label: table[common].astype(np.int64) for label, table in tables.pop("self_duels").items()}
+            return None
+
+        def by_label(array: NDArray[Any]) -> dict[str, NDArray[Any]]:
+            return {label: array[p, common] for p, label in enumerate(self.policies)}
+
         return Result(
-            **{name: {label: table[common] for label, table in by.items()} for name, by in tables.items()},
-            self_duels=duels,
-            rounds=rounds,
-            seconds={label: values[common] for label, values in seconds.items()},
+            rounds=scenario["rounds"],
+            average_regret=by_label(tables["average_regret"]),
+            weak_regret=by_label(tables["weak_regret"]),
+            self_duels=by_label(tables["self_duels"].astype(np.int64)),
+            seconds=by_label(seconds),
             thetas=np.empty((int(common.sum()), 0)),
-            seed=self._manifest.study["seed"],
-            horizon=self._manifest.scenarios[s]["horizon"],
+            seed=study["seed"],
+            horizon=scenario["horizon"],
             runs=int(common.sum()),
-            settings={"scenario": scenario, "versions": f"fastcolst {self._manifest.fastcolst}"},
+            settings={"scenario": scenario["label"], "versions": f"fastcolst {self._manifest.fastcolst}"},
         )
 
     def summary(self) -> str:
         """Return a table for each scenario, see :meth:`Result.summary`, and how many cells are missing, if any."""
-        parts = []
-        for label in self.scenarios:
-            try:
-                parts.append(f"{label}: {self.result(label).summary()}")
-            except ValueError as error:
-                parts.append(str(error))
+        parts = [
+            f"{label}: {'no run yet that every policy has played' if result is None else result.summary()}"
+            for label, result in self.results().items()
+        ]
         if self.missing:
             parts.append(f"{self.missing:,} of {len(self._manifest.cells):,} cells are missing")
         return "\n\n".join(parts)

@@ -175,24 +175,25 @@ _LISTS = {"theta": 1, "contexts": 2, "scores": 2, "checkpoints": 1}
 """Arguments that are lists themselves, and how deep; ``contexts`` of scored data are one deeper."""
 
 
-def expand(table: Table) -> Iterator[tuple[dict[str, Any], str]]:
-    """The tables that a table with lists stands for, each with a text that names what varies: "key=value, ..."."""
+def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """The tables that a table with lists stands for, each with the keys that vary and their values as text."""
     scored = "scores" in table
     choices = {key: _choices(key, value, scored) for key, value in table.items()}
+    for key, entries in choices.items():
+        if not entries:
+            raise ValueError(f"{where}: {key} is an empty list; at least one value is wanted")
     varied = [key for key, values in choices.items() if len(values) > 1]
     for values in itertools.product(*choices.values()):
         single = dict(zip(choices, values, strict=True))
-        yield single, ", ".join(f"{key}={_text(single[key])}" for key in varied)
+        yield single, {key: _text(single[key]) for key in varied}
 
 
 def _choices(key: str, value: Any, scored: bool) -> list[Any]:
     if isinstance(value, Mapping):
-        return [single for single, _ in expand(value)]
+        return [single for single, _ in expand(value, key)]
     depth = _LISTS.get(key, 0) + (key == "contexts" and scored)
     if not isinstance(value, list) or (depth > 0 and _depth(value) <= depth):
         return [value]
-    if not value:
-        raise ValueError(f"{key} is an empty list; at least one value is wanted")
     return [choice for entry in value for choice in _choices(key, entry, scored)]
 
 
