@@ -247,7 +247,7 @@ def _verdict(claim: Claim, evidence: _Evidence, p_holds: float, p_refuted: float
         outcome=outcome,
         p_value=float(p_refuted if refuting else p_holds),
         bound=test.bound,
-        ratio=float(test.one.mean() / test.other.mean()) if test.one.size else math.nan,
+        ratio=float(test.one.mean() / test.other.mean()) if test.other.any() else math.nan,
         low=low,
         high=high,
         effect=test.effect,
