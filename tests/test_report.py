@@ -196,7 +196,7 @@ addEventListener("load", () => requestAnimationFrame(() => {
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_draws_everything_and_fetches_nothing(html, tmp_path, width):
-    """Headless Chromium's window is at least 500 pixels wide, so that the page stands in a frame of the wanted width."""
+    """Headless Chromium's window is at least 500 pixels wide, so the page stands in a frame of the wanted width."""
     (tmp_path / "page.html").write_text(html.replace("</body>", PROBE), encoding="utf-8")
     frame = (
         f'<iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe><script>'
