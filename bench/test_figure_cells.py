@@ -1,7 +1,7 @@
 """Every cell of the paper's figures at full size against the slow loop over the reference: minutes, not for CI.
 
-Three runs of the same streams at T = 1,000 (stochastic gradients exactly, maximum likelihood within 2 %), and means over
-independent runs, 100 of ours against ``FASTCOLST_REFERENCE_RUNS`` (20) of the reference's.
+Three runs of the same streams at T = 1,000 (stochastic gradients exactly, maximum likelihood within 2 %), and means
+over independent runs, 100 of ours against ``FASTCOLST_REFERENCE_RUNS`` (20) of the reference's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import fastcolst as fc
 from fastcolst.reproduction import Settings, parts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from test_reproduction import slow_regret  # noqa: E402 - found by the line above
+from slow_loop import slow_regret
 
 SETTINGS = Settings(horizon=1_000, runs=100)
 REFERENCE_RUNS = int(os.environ.get("FASTCOLST_REFERENCE_RUNS", "20"))

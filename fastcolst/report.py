@@ -427,8 +427,8 @@ def horizons_table(results: Results) -> Table:
         rows.append((row[0].claim.text, *("" if v is None else f"{v.outcome}, ratio {v.ratio:.3g}" for v in cells)))
     text = (
         "The paper states no horizon. Each column is a study of its own, whose policies are told that T: the constants "
-        "depend on it, so the first rounds of a long run are not a short run. SGD(0.5); in the last column every step is "
-        "projected onto the unit ball. One family of tests for each column; ratios are those of the part that decides."
+        "depend on it, so the first rounds of a long run are not a short run. SGD(0.5); in the last column every step "
+        "is projected onto the unit ball. One family of tests a column; ratios are those of the part that decides."
     )
     head = ("claim", *(f"T = {T:,}" for T in horizons), f"T = {horizons[-1]:,}, |theta| <= 1")
     title = "The first figure's claims by horizon, and with projection"

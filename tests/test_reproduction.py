@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 
 import numpy as np
 import pytest
 from conftest import rounds
-from numpy.random import SeedSequence
 from scipy import stats
-from test_index_policies import draws_of
+from slow_loop import slow_regret
 
 import fastcolst as fc
-from fastcolst import claims, reference, reproduction, streams
+from fastcolst import claims, reproduction
 from fastcolst.claims import HOLDS, OPEN, REFUTED, Cell, Claim, above, below, judge
 from fastcolst.reproduction import Settings, parts, reproduce
 
@@ -227,68 +225,6 @@ def test_an_unknown_target_is_named():
 
 # --- every cell against the reference -----------------------------------------------------------------------
 
-MODELS = {fc.BradleyTerry: reference.BradleyTerry, fc.Thurstone: reference.Thurstone}
-
-
-class FullMLE(reference.CoLSTIM):
-    """The reference with line 6 to the letter: theta from all answers so far."""
-
-    def update(self, contrast, first_won):
-        super().update(contrast, first_won)
-        self._seen = [*getattr(self, "_seen", []), (contrast, float(first_won))]
-
-    def _choose(self, contexts, uniforms, raw):
-        contrasts, wins = (np.array(column) for column in zip(*self._seen, strict=True))
-        # The library's own default bound, far outside what is met here.
-        self.theta = reference.fit(contrasts, wins, comparison=self.comparison, ridge=1e-9).theta
-        return super()._choose(contexts, uniforms, raw)
-
-
-def twin_of(policy, n, d, horizon):
-    """The reference for a policy of the figures."""
-    given = policy.get_params()
-    if isinstance(policy, fc.UniformPairs):
-        return reference.UniformPairs(n)
-    if isinstance(policy, (fc.SelfSparring, fc.DoubleThompson)):
-        return getattr(reference, type(policy).__name__)(n)
-    model = given["comparison"]
-    plain = MODELS[type(model)](*model)
-    options = {"comparison": plain, "n_arms": n, "horizon": horizon}
-    if isinstance(given["estimator"], fc.MLE):
-        return FullMLE(d, **options)
-    rate = {"learning_rate": given["estimator"].learning_rate, "radius": given["estimator"].radius}
-    return getattr(reference, type(policy).__name__)(d, **options, **rate)
-
-
-def slow_regret(policy, label, scenario, horizon, seed, run):
-    """Average regret of a run, one round at a time by the reference, with the draws that the library takes."""
-    source = scenario.start(seed, run)
-    key = SeedSequence(seed, spawn_key=(streams.POLICY, run, *streams.label_key(label)))
-    rng = streams.generator(streams.entropy_of(key))
-    twin = twin_of(policy, scenario.n_arms, scenario.n_features, horizon)
-    index_only = isinstance(policy, (fc.SelfSparring, fc.DoubleThompson))
-    drawing = policy._fitted_to(scenario.n_features, scenario.n_arms, horizon, key) if index_only else None
-    total = 0.0
-    for _ in range(horizon):
-        chunk = source.next_chunk(1)
-        contexts, utilities = chunk.contexts[0].T.copy(), chunk.utilities[0].copy()
-        draws = _own_draws(drawing, contexts) if index_only else twin.draw(rng, scenario.n_arms)
-        first, second = twin.select(contexts, *draws)
-        first_won = bool(utilities[first] - utilities[second] + chunk.latent[0] > 0.0)
-        if first != second:
-            twin.update(contexts[first] - contexts[second], first_won)
-        if index_only and first != second:
-            drawing.update(drawing._asked, first_won)
-        total += reference.regret(utilities, first, second)[0]
-    return total
-
-
-def _own_draws(policy, contexts):
-    """The samples behind an index-only policy's choice; they depend on its counts, so the policy itself draws."""
-    before = copy.copy(policy)
-    policy._asked = policy.select(contexts)
-    return draws_of(before, policy._buffers.raw, policy._buffers.work)
-
 
 @pytest.mark.parametrize("target", ["figure1", "misspecification"])
 def test_three_runs_of_every_sgd_cell_equal_the_reference(target, tmp_path):
@@ -305,13 +241,11 @@ def test_three_runs_of_every_sgd_cell_equal_the_reference(target, tmp_path):
 
 
 @pytest.mark.long
-def test_the_mle_cell_agrees_with_the_reference(tmp_path):
+@pytest.mark.parametrize("label", ["CoLSTIM-MLE", "MaxInP-MLE"])
+def test_the_mle_cells_agree_with_the_reference(label):
     settings = Settings(horizon=150, runs=3, n_arms=6, n_features=2, seed=5)
     part = next(part for part in parts("sgd-vs-mle", settings) if "mle" in part.name)
-    policies = {"CoLSTIM-MLE": part.policies["CoLSTIM-MLE"]}
-    result = fc.simulate(policies, part.scenarios["easy"], settings.horizon, runs=3, rng=settings.seed, checkpoints=1)
-    expected = [
-        slow_regret(policies["CoLSTIM-MLE"], "CoLSTIM-MLE", part.scenarios["easy"], 150, settings.seed, run)
-        for run in range(3)
-    ]
-    np.testing.assert_allclose(result.average_regret["CoLSTIM-MLE"][:, -1].mean(), np.mean(expected), rtol=0.02)
+    policies, easy = {label: part.policies[label]}, part.scenarios["easy"]
+    result = fc.simulate(policies, easy, settings.horizon, runs=3, rng=settings.seed, checkpoints=1)
+    expected = [slow_regret(policies[label], label, easy, settings.horizon, settings.seed, run) for run in range(3)]
+    np.testing.assert_allclose(result.average_regret[label][:, -1].mean(), np.mean(expected), rtol=0.02)
