@@ -88,7 +88,7 @@ class Settings:
     seed: int = 2022
     n_arms: int = 50
     n_features: int = 10
-    timed_runs: int = 10
+    timed_runs: int = 5
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
