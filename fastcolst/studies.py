@@ -44,7 +44,16 @@ from fastcolst.problems import Problem
 from fastcolst.results import FileFormatError, Result, optional_import, write_atomically
 from fastcolst.simulation import POLL_SECONDS, _checkpoint_rounds, _Plan, _play_run, _processors, _Record, _version
 from fastcolst.streams import entropy_of
-from fastcolst.tables import Recipe, check_keys, expand, recipe_of, scenario_name, scenario_of, scenario_table
+from fastcolst.tables import (
+    Recipe,
+    check_keys,
+    expand,
+    policy_name,
+    recipe_of,
+    scenario_name,
+    scenario_of,
+    scenario_table,
+)
 
 __all__ = ["Study", "StudyResult", "load_study"]
 
@@ -132,14 +141,22 @@ class Study:
         return _Setting(problem, horizon, rounds)
 
     def _check_fit(self) -> None:
-        """Build each policy once for every shape of scenario: what can be wrong shows now, not in a worker."""
-        sizes = {(s.problem.n_features, s.problem.n_arms): s.horizon for s in self._settings.values()}
+        """Fit each policy to the scenarios: what can be wrong shows now, not in a worker.
+
+        A policy is built, which takes a millisecond, once for a number of features; where only the number of arms
+        differs, that is compared.
+        """
+        sizes: dict[int, dict[int, int]] = {}
+        for setting in self._settings.values():
+            sizes.setdefault(setting.problem.n_features, {})[setting.problem.n_arms] = setting.horizon
         for label, recipe in self._recipes.items():
             given = self.policies[label]
-            for (n_features, n_arms), horizon in sizes.items():
+            for n_features, horizons in sizes.items():
                 try:
                     template = given if isinstance(given, Policy) else recipe.build(n_features)
-                    template._fitted_to(n_features, n_arms, horizon, 0)
+                    for i, (n_arms, horizon) in enumerate(horizons.items()):
+                        if i == 0 or recipe.parameters["n_arms"] not in (None, n_arms):
+                            template._fitted_to(n_features, n_arms, horizon, 0)
                 except ValueError as error:
                     raise ValueError(f"policy {label!r}: {error}") from None
 
@@ -195,7 +212,7 @@ class Study:
         """
         check_keys(data, TOP_KEYS, "study")
         defaults = {key: data[key] for key in ("horizon", "checkpoints") if key in data}
-        policies = _grids(data, "policy", {}, lambda table, where: str(table.get("name", "")))
+        policies = _grids(data, "policy", {}, policy_name)
         scenarios = _grids(data, "scenario", defaults, _scenario_label)
         own: dict[str, dict[str, Any]] = {"horizon": {}, "checkpoints": {}}
         for label, table in scenarios.items():
@@ -396,12 +413,12 @@ class Outcome(NamedTuple):
     """What a cell gives.
 
     totals (n_runs, k, 3) float64, average regret, weak regret and self-duels at the checkpoints; seconds (n_runs,)
-    float64; whether the policy still explored at the end of the first run; which worker it was.
+    float64; a policy's trouble in the first run, if any, in words; which worker it was.
     """
 
     totals: NDArray[np.float64]
     seconds: NDArray[np.float64]
-    explores: bool
+    trouble: str
     worker: str
 
 
@@ -416,7 +433,7 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     plan = _Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
     _warm(template)
     totals, seconds = np.empty((len(task.runs), len(task.rounds), 3)), np.empty(len(task.runs))
-    explores = False
+    trouble = ""
     for i, run in enumerate(task.runs):
         record = _Record(plan)
         try:
@@ -426,8 +443,8 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
         if stop.is_set():
             raise CancelledError
         totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]
-        explores |= i == 0 and record.policies[task.policy].status == "exploring"
-    return Outcome(totals, seconds, explores, f"{socket.gethostname()}:{os.getpid()}")
+        trouble = trouble if i else record.policies[task.policy]._exploration_trouble()
+    return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
 
 
 def _warm(policy: Policy) -> None:
@@ -740,9 +757,10 @@ def _run_on(
             cell = waiting.pop(future)
             store.add(cell, outcome)
             bar.advance()
-            if outcome.explores and (cell.scenario, cell.policy) not in warned:
+            if outcome.trouble and (cell.scenario, cell.policy) not in warned:
                 warned.add((cell.scenario, cell.policy))
-                _warn_of_exploration(store.manifest, cell)
+                where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
+                warnings.warn(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}", stacklevel=4)
     except BaseException as error:
         _give_up(store, waiting)
         clearer = _clearer(error, store.state)
@@ -789,16 +807,6 @@ def _clearer(error: BaseException, state: str) -> BaseException | None:
     if not isinstance(error, OSError):  # the folder's own, which says it
         error.add_note(state)
     return None
-
-
-def _warn_of_exploration(manifest: _Manifest, cell: Cell) -> None:
-    scenario = manifest.scenarios[cell.scenario]
-    warnings.warn(
-        f"scenario {scenario['label']!r}, policy {manifest.policies[cell.policy]!r} still explores after "
-        f"{scenario['horizon']} rounds: a longer horizon, or redundant features, which need ridge > 0",
-        UserWarning,
-        stacklevel=5,
-    )
 
 
 class _Progress:

@@ -24,7 +24,16 @@ from fastcolst.policies import REGISTRY
 from fastcolst.policies.base import Policy
 from fastcolst.problems import Problem, Scenario, ScoredArms
 
-__all__ = ["Recipe", "check_keys", "expand", "recipe_of", "scenario_name", "scenario_of", "scenario_table"]
+__all__ = [
+    "Recipe",
+    "check_keys",
+    "expand",
+    "policy_name",
+    "recipe_of",
+    "scenario_name",
+    "scenario_of",
+    "scenario_table",
+]
 
 Table = Mapping[str, Any]
 
@@ -57,6 +66,11 @@ class Recipe(NamedTuple):
         return {"name": self.cls.__name__, **plain}
 
 
+def policy_name(table: Table, where: str) -> str:
+    """The name of a policy's table, which must be one that is known."""
+    return _choice(table, REGISTRY, where)
+
+
 def recipe_of(policy: Policy | Table, where: str) -> Recipe:
     """The recipe of a policy, or of a table with its name and keyword arguments.
 
@@ -69,7 +83,7 @@ def recipe_of(policy: Policy | Table, where: str) -> Recipe:
         cls, given = type(policy), policy.get_params()
         known = _arguments(cls)
     else:
-        cls = REGISTRY[_choice(policy, REGISTRY, where)]
+        cls = REGISTRY[policy_name(policy, where)]
         known = _arguments(cls)
         check_keys(policy, ("name", *known), where)
         given = {key: _built(key, value, where) for key, value in policy.items()}

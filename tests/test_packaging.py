@@ -36,7 +36,8 @@ def test_the_version_is_written_once_and_in_the_changelog():
 def test_the_oldest_lane_installs_the_lower_bounds_to_the_letter():
     project = PROJECT["project"]
     bounds = {}
-    for requirement in [*project["dependencies"], *project["optional-dependencies"]["study"]]:
+    extras = project["optional-dependencies"]
+    for requirement in [*project["dependencies"], *extras["study"], *extras["dask"]]:
         name, _, version = requirement.partition(">=")
         bounds[name] = version
     pins = dict(line.split("==") for line in tox_section("testenv:oldest")["deps"].split())

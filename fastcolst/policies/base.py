@@ -329,6 +329,10 @@ class Policy:
     def _note_exploration(self) -> None:
         """Notice that the exploration ended, or say so when it lasts for longer than it should."""
 
+    def _exploration_trouble(self) -> str:
+        """What there is to say of an exploration that lasts for longer than it should, or nothing."""
+        return ""
+
     def warmup(self) -> None:
         """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
         self._warm_object()
@@ -576,20 +580,25 @@ class LinearPolicy(Policy):
         if counters[EXPLORATION_END] >= 0:
             self._exploring = False
             return
+        trouble = "" if self._warned_singular else self._exploration_trouble()
+        if trouble:
+            self._warned_singular = True
+            warnings.warn(trouble, UserWarning, stacklevel=3)
+
+    def _exploration_trouble(self) -> str:
+        """What there is to say when M is singular after twice the rounds planned for the exploration, or nothing."""
+        counters = self._state.counters
         learned = int(counters[ROUND] + counters[LOGGED]) - self.pending
         patience = 2 * max(int(counters[EXPLORATION_ROUNDS]), len(self._state.gram))
-        if self._warned_singular or counters[FACTORED] or learned < patience:
-            return
-        self._warned_singular = True
+        if counters[EXPLORATION_END] >= 0 or counters[FACTORED] or learned < patience:
+            return ""
         scale = np.sqrt(np.diag(self._state.gram))
         scale[scale == 0.0] = 1.0
         rank = np.linalg.matrix_rank(self._state.gram / np.outer(scale, scale), hermitian=True)
-        warnings.warn(
+        return (
             f"{type(self).__name__} still explores after {learned} comparisons: their contrasts span "
             f"{rank} of {len(scale)} dimensions, so that the Gram matrix cannot be inverted (a constant feature, "
-            "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0.",
-            UserWarning,
-            stacklevel=3,
+            "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0."
         )
 
     def _warm_object(self) -> None:

@@ -1,0 +1,733 @@
+"""Studies: the numbers of `simulate`, the same bytes whoever computes them, and nothing lost whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import rounds
+
+import fastcolst as fc
+from fastcolst import cli, studies
+from fastcolst.studies import Cell, _Manifest, _Store
+
+TESTS = Path(__file__).resolve().parent
+POLICIES = {
+    "CoLSTIM": {"name": "CoLSTIM", "estimator": "sgd", "exploration_rounds": 10},
+    "Random": fc.UniformPairs(),
+}
+SCENARIOS = {
+    "hard": {"name": "hard", "n_arms": 6, "n_features": 3},
+    "easy": fc.Scenario.easy(n_arms=4, n_features=2),
+}
+posix = pytest.mark.skipif(os.name != "posix", reason="POSIX signals and limits")
+
+
+def small(**changes):
+    horizon = rounds(400, 40)
+    options = {"horizon": {"hard": horizon, "easy": horizon // 2}, "runs": 5, "seed": 3, "checkpoints": 4, **changes}
+    return fc.Study(options.pop("policies", POLICIES), options.pop("scenarios", SCENARIOS), **options)
+
+
+@pytest.fixture
+def one_run_a_cell(monkeypatch):
+    monkeypatch.setattr(studies, "CELL_SECONDS", 1e-12)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in (folder / "cells").iterdir()}
+
+
+# --- the same numbers, the same bytes -----------------------------------------------------------------------
+
+
+def test_a_study_has_the_numbers_of_simulate(tmp_path, one_run_a_cell):
+    study = small()
+    result = study.run(tmp_path, threads=2, progress=False)
+    assert len(contents(tmp_path)) == 20 and result.missing == 0
+    problems = {"hard": fc.Scenario.hard(n_arms=6, n_features=3), "easy": SCENARIOS["easy"]}
+    table = result.to_pandas()
+    for label, problem in problems.items():
+        policies = {
+            "CoLSTIM": fc.CoLSTIM(problem.n_features, estimator="sgd", exploration_rounds=10),
+            "Random": fc.UniformPairs(),
+        }
+        wanted = fc.simulate(policies, problem, study.horizon[label], runs=5, rng=3, checkpoints=4)
+        found = result.result(label)
+        assert found.rounds.tolist() == wanted.rounds.tolist()
+        for policy in policies:
+            rows = table[(table.scenario == label) & (table.policy == policy)]
+            for name in ("average_regret", "weak_regret", "self_duels"):
+                array = getattr(wanted, name)[policy]
+                assert getattr(found, name)[policy].tobytes() == array.tobytes()
+                assert rows[name].to_numpy().tobytes() == array.ravel().tobytes()
+
+
+def test_bytes_are_those_of_one_thread_for_threads_and_processes(tmp_path, one_run_a_cell):
+    study = small()
+    study.run(tmp_path / "one", threads=1, progress=False)
+    study.run(tmp_path / "two", threads=2, progress=False)
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        study.run(tmp_path / "processes", executor=executor, progress=False)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two") == contents(tmp_path / "processes")
+
+
+def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
+    study = fc.Study(POLICIES, SCENARIOS, horizon=100_000, runs=50)
+    manifests = [_Manifest.of(study), _Manifest.of(study)]
+    assert manifests[0].block_runs == manifests[1].block_runs
+    (hard, hard_random), (easy, _) = manifests[0].block_runs
+    assert 1 <= hard <= easy and hard < hard_random <= 50
+    cells = manifests[0].cells
+    assert len({cell.name for cell in cells}) == len(cells)
+    for s in range(2):
+        for p in range(2):
+            runs = [range(c.first_run, c.first_run + c.n_runs) for c in cells if (c.scenario, c.policy) == (s, p)]
+            assert sorted(run for block in runs for run in block) == list(range(50))
+
+
+@pytest.mark.filterwarnings("ignore")  # dask's own, of its own ends
+def test_a_dask_cluster_gives_the_same_bytes_although_a_worker_is_killed(tmp_path, monkeypatch, one_run_a_cell):
+    distributed = pytest.importorskip("distributed")
+    study = small(horizon=rounds(60_000, 60), scenarios={"hard": SCENARIOS["hard"]}, runs=12)
+    study.run(tmp_path / "one", threads=1, progress=False)
+    killed = []
+
+    def kill_one(client):
+        while len(list((tmp_path / "dask" / "cells").glob("*.parquet"))) < 3:
+            time.sleep(0.01)
+        killed.append(min(client.run(os.getpid).values()))
+        os.kill(killed[0], signal.SIGKILL)
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")]))
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        with pytest.raises(TypeError, match=r"client\.get_executor\(\)"):
+            study.run(tmp_path / "dask", executor=client)
+        killer = threading.Thread(target=kill_one, args=(client,))
+        killer.start()
+        study.run(tmp_path / "dask", executor=client.get_executor(), progress=False)
+        killer.join()
+    assert killed
+    assert contents(tmp_path / "dask") == contents(tmp_path / "one")
+
+
+def test_lokys_executor(tmp_path, one_run_a_cell):
+    loky = pytest.importorskip("loky")
+    study = small()
+    executor = loky.ProcessPoolExecutor(2)
+    try:
+        study.run(tmp_path / "loky", executor=executor, progress=False)
+    finally:
+        executor.shutdown()
+    study.run(tmp_path / "one", threads=1, progress=False)
+    assert contents(tmp_path / "loky") == contents(tmp_path / "one")
+
+
+class Hoarder:
+    """An executor that computes the youngest task when it holds as many as it may, and remembers how many it held."""
+
+    def __init__(self, workers):
+        self._max_workers = workers
+        self.most, self._held = 0, []
+
+    def submit(self, function, *arguments):
+        future = Future()
+        self._held.append((future, function, arguments))
+        self.most = max(self.most, len(self._held))
+        threading.Timer(0.02, self._compute_one).start()
+        return future
+
+    def _compute_one(self):
+        future, function, arguments = self._held.pop()
+        future.set_result(function(*arguments))
+
+
+def test_any_executor_in_any_order_and_few_tasks_at_a_time(tmp_path, one_run_a_cell):
+    executor = Hoarder(workers=2)
+    small().run(tmp_path / "hoarder", executor=executor, progress=False)
+    small().run(tmp_path / "one", threads=1, progress=False)
+    assert contents(tmp_path / "hoarder") == contents(tmp_path / "one")
+    assert 2 <= executor.most <= 4
+
+
+@pytest.mark.parametrize("executor", [Hoarder, object(), "threads"])
+def test_what_is_no_executor_is_refused(tmp_path, executor):
+    with pytest.raises(TypeError, match="executor is"):
+        small().run(tmp_path / "x", executor=executor)
+    with pytest.raises(ValueError, match="threads is 2"):
+        small().run(tmp_path / "x", executor=Hoarder(1), threads=2)
+    assert not (tmp_path / "x").exists()
+
+
+# --- interrupted and resumed --------------------------------------------------------------------------------
+
+
+def test_resuming_computes_only_what_is_missing(tmp_path, monkeypatch, one_run_a_cell):
+    study = small()
+    study.run(tmp_path, progress=False)
+    before = contents(tmp_path)
+    lost = sorted(before)[3:6]
+    for name in lost:
+        (tmp_path / "cells" / name).unlink()
+    (tmp_path / "cells" / ".00000-00000-00000.parquet.0123.tmp").write_bytes(b"half")
+    computed = []
+    compute = studies.compute_cell
+    monkeypatch.setattr(studies, "compute_cell", lambda task, stop: computed.append(task) or compute(task, stop))
+    assert fc.load_study(tmp_path).missing == 3
+    study.run(tmp_path, progress=False)
+    assert len(computed) == 3 and contents(tmp_path) == before
+    study.run(tmp_path, progress=False)
+    assert len(computed) == 3
+
+
+KILLED = """
+import sys, tempfile
+sys.path.insert(0, {tests!r})
+from test_studies import SCENARIOS, long_study, small, studies
+with tempfile.TemporaryDirectory() as warm:
+    small(horizon=10, runs=1, scenarios={{"hard": SCENARIOS["hard"]}}).run(warm, progress=False)
+studies.CELL_SECONDS = 1e-12
+print("ready", flush=True)
+long_study().run({folder!r}, threads=2, progress=False)
+"""
+
+
+def long_study():
+    return small(horizon=rounds(40_000, 60), runs=rounds(60, 8), scenarios={"hard": SCENARIOS["hard"]})
+
+
+@posix
+def test_kill_9_at_any_moment_loses_nothing(tmp_path, one_run_a_cell):
+    """FASTCOLST_KILLS says at how many moments; each is drawn within what one computation takes."""
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    start = time.monotonic()
+    long_study().run(whole, threads=2, progress=False)
+    duration = time.monotonic() - start
+    moments, kept = np.random.default_rng(2), {}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
+    kills = int(os.environ.get("FASTCOLST_KILLS", "3"))
+    for _ in range(kills):
+        code = KILLED.format(tests=str(TESTS), folder=str(folder))
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
+        assert process.stdout.readline() == b"ready\n"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(moments.uniform(0.0, 2.0 * duration / kills))
+        process.kill()
+        process.communicate()
+        for path in folder.glob("cells/*.parquet"):
+            kept.setdefault(path.name, path.stat())
+        if (folder / "manifest.json").exists():
+            assert fc.load_study(folder).missing == len(contents(whole)) - len(kept)
+            assert not kept or len(fc.load_study(folder).to_pandas()) > 0  # whatever has its name is whole
+    result = long_study().run(folder, progress=False)
+    assert contents(folder) == contents(whole) and result.missing == 0
+    for name, status in kept.items():  # never written again
+        now = (folder / "cells" / name).stat()
+        assert (now.st_ino, now.st_mtime_ns) == (status.st_ino, status.st_mtime_ns)
+    assert result.seconds().seconds.notna().all()
+    sys.stdout.write(f"{kills} kills; {len(kept)} of {len(contents(whole))} cells were done before the last resume\n")
+
+
+@posix
+def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
+    folder = tmp_path / "study"
+    code = KILLED.format(tests=str(TESTS), folder=str(folder))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    while process.poll() is None and len(list(folder.glob("cells/*.parquet"))) < 2:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    done = len(list(folder.glob("cells/*.parquet")))
+    assert f"KeyboardInterrupt: interrupted: {done} of " in errors and "resume to go on" in errors
+    assert not list(folder.glob("cells/.*"))
+
+
+class Deadly:
+    """A problem whose run 2 kills its worker."""
+
+    n_arms, n_features = 4, 2
+
+    def start(self, entropy, run):
+        if run == 2:
+            time.sleep(0.5)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return SCENARIOS["easy"].start(entropy, run)
+
+
+@posix
+def test_a_dead_worker_is_told_and_the_finished_cells_stay(tmp_path, one_run_a_cell):
+    study = small(scenarios={"deadly": Deadly()}, policies={"Random": fc.UniformPairs()}, horizon=50)
+    told = pytest.raises(BrokenExecutor, match=r"a worker died .* 2 of 5 cells are done and stay in .*resume")
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor, told:
+        study.run(tmp_path, executor=executor, progress=False)
+    assert len(contents(tmp_path)) == 2 and fc.load_study(tmp_path).missing == 3
+    assert "3 of 5 cells are missing" in fc.load_study(tmp_path).summary()
+
+
+class Spoiled:
+    """A problem whose run 1 shows contexts that are not finite."""
+
+    n_arms, n_features = 4, 2
+
+    def start(self, entropy, run):
+        source = SCENARIOS["easy"].start(entropy, run)
+        if run == 1:
+            source.theta[:] = np.nan
+            source._law = source._law._replace(spare=np.full((2, 4), np.nan))
+            fill = source.next_chunk
+
+            def spoil(n_rounds):
+                chunk = fill(n_rounds)
+                chunk.contexts[:] = np.nan
+                return chunk
+
+            source.next_chunk = spoil
+        return source
+
+
+def test_a_failing_cell_is_named_and_the_others_stay(tmp_path, one_run_a_cell):
+    study = small(scenarios={"spoiled": Spoiled()}, policies={"Random": fc.UniformPairs()}, horizon=50)
+    with pytest.raises(ValueError, match="scenario 'spoiled', policy 'Random', run 1, round 1") as caught:
+        study.run(tmp_path, threads=1, progress=False)
+    assert "cells are done and stay" in caught.value.__notes__[0]
+    assert "00000-00000-00000.parquet" in contents(tmp_path)
+
+
+@posix
+def test_a_full_disk_gives_one_clear_error_and_finished_cells_stay(tmp_path, one_run_a_cell):
+    """RLIMIT_FSIZE stands in for the disk: the file of timings outgrows it after some cells."""
+    folder = tmp_path / "study"
+    code = (
+        "import resource, sys\n"
+        f"sys.path.insert(0, {str(TESTS)!r})\n"
+        "from test_studies import long_study, studies\n"
+        "studies.CELL_SECONDS = 1e-12\n"
+        f"study, folder = long_study(), {str(folder)!r}\n"
+        "import fastcolst as fc\n"
+        "for policy in study._recipes.values():\n"
+        "    policy.build(3)._warm_play()\n"  # the compile cache may write more
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4200, 4200))\n"
+        "try:\n"
+        "    study.run(folder, threads=1, progress=False)\n"
+        "except OSError as error:\n"
+        "    print(type(error).__name__, error.errno, error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    kept = contents(folder)
+    assert done.stdout.startswith(("OSError 27 ", "OSError 28 ")), done
+    assert f"({len(kept)} of " in done.stdout and str(folder) in done.stdout and len(kept) > 0
+    long_study().run(folder, progress=False)
+    long_study().run(tmp_path / "whole", progress=False)
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert {name: contents(folder)[name] for name in kept} == kept
+
+
+def test_an_unwritable_folder_is_told_before_anything_is_computed(tmp_path, monkeypatch):
+    monkeypatch.setattr(studies, "compute_cell", None)
+    (tmp_path / "file").write_text("x")
+    for name in ("file", "file/below", "file/below/more"):
+        with pytest.raises(OSError, match=r"file") as caught:
+            small().run(tmp_path / name)
+        assert caught.value.errno in (errno.ENOTDIR, errno.EEXIST)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("x")
+    with pytest.raises(FileExistsError, match="something else than a study"):
+        small().run(tmp_path)
+    with pytest.raises(FileExistsError, match="not empty; resume it"):
+        small().run(tmp_path, resume=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_one_process_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+    small().run(tmp_path, progress=False)
+    with studies._locked(tmp_path / ".lock"), pytest.raises(BlockingIOError, match="another process"):
+        small().run(tmp_path)
+
+
+def test_another_study_is_refused_with_the_difference(tmp_path, monkeypatch):
+    small().run(tmp_path, progress=False)
+    changed = {**POLICIES, "CoLSTIM": {**POLICIES["CoLSTIM"], "ridge": 2.0}}
+    for study, message in (
+        (small(seed=4), r"seed: 3, now 4"),
+        (small(runs=6, seed=4), r"runs: 5, now 6; seed: 3, now 4"),
+        (small(policies=changed), r"policy\['CoLSTIM'\]\.ridge: 0\.0, now 2\.0"),
+        (small(policies={"Random": fc.UniformPairs()}), r"policy: \['CoLSTIM', 'Random'\], now \['Random'\]"),
+        (small(checkpoints=3), r"scenario\['hard'\]\.checkpoints: 4, now 3"),
+    ):
+        with pytest.raises(ValueError, match=f"holds another study: {message}"):
+            study.run(tmp_path)
+    monkeypatch.setattr(studies, "_version", lambda: "9.9")
+    with pytest.raises(ValueError, match=r"fastcolst: '0.*', now '9\.9'"):
+        small().run(tmp_path)
+
+
+def test_a_scan_of_many_cells_is_linear(tmp_path):
+    """One look into the folder, however many cells: no file is opened, none is looked at by itself."""
+    study = fc.Study({"Random": fc.UniformPairs()}, {"easy": SCENARIOS["easy"]}, 10)
+    manifest = _Manifest.of(study)
+    manifest = manifest._replace(study={**manifest.study, "runs": 10_000}, block_runs=[[1]])
+    (tmp_path / "cells").mkdir()
+    for cell in manifest.cells[:100]:
+        (tmp_path / "cells" / cell.name).touch()
+    seen, counting = Counter(), []
+    sys.addaudithook(lambda event, _: counting and seen.update([event.partition(".")[0] + event.partition(".")[2]]))
+    counting.append(True)
+    missing = _Store(tmp_path, manifest, resume=True).missing()
+    counting.clear()
+    assert len(missing) == 9_900 and seen["osscandir"] == 1
+    assert not any(seen[event] for event in ("open", "oslistdir", "osremove", "osrename"))
+
+
+# --- studies as data ----------------------------------------------------------------------------------------
+
+TOML = """
+horizon = 30
+runs = 2
+seed = 7
+checkpoints = 3
+
+[[policy]]
+name = "CoLSTIM"
+comparison = {name = "thurstone", sigma = [1.0, 2.0]}
+estimator = ["sgd", {name = "sgd", learning_rate = 0.1}]
+
+[[policy]]
+name = "UniformPairs"
+label = "Random"
+
+[[scenario]]
+name = ["easy", "hard"]
+n_arms = [3, 5]
+n_features = 2
+
+[[scenario]]
+label = "mine"
+horizon = 12
+theta = [1.0, 0.5]
+contexts = [[1.0, 0.0], [0.5, 0.2], [0.0, 1.0]]
+comparison = "thurstone"
+
+[[scenario]]
+name = "file"
+path = "data.npz"
+checkpoints = [5, 30]
+"""
+
+
+@pytest.fixture
+def toml(tmp_path):
+    rng = np.random.default_rng(1)
+    np.savez(tmp_path / "data.npz", X=rng.normal(size=(6, 3, 2)), score=rng.normal(size=(6, 3)), maximize=False)
+    (tmp_path / "study.toml").write_text(TOML)
+    return tmp_path / "study.toml"
+
+
+def test_a_toml_file_is_a_study(toml):
+    study = fc.Study.from_toml(toml)
+    assert list(study.policies) == [
+        "CoLSTIM comparison=thurstone(sigma=1.0), estimator=sgd",
+        "CoLSTIM comparison=thurstone(sigma=1.0), estimator=sgd(learning_rate=0.1)",
+        "CoLSTIM comparison=thurstone(sigma=2.0), estimator=sgd",
+        "CoLSTIM comparison=thurstone(sigma=2.0), estimator=sgd(learning_rate=0.1)",
+        "Random",
+    ]
+    grid = [f"{name} n_arms={n}" for name in ("easy", "hard") for n in (3, 5)]
+    assert list(study.scenarios) == [*grid, "mine", "data"]
+    assert study.horizon == {**dict.fromkeys([*grid, "data"], 30), "mine": 12}
+    recipe = study._recipes["CoLSTIM comparison=thurstone(sigma=2.0), estimator=sgd(learning_rate=0.1)"]
+    assert repr(recipe.build(2)) == repr(fc.CoLSTIM(2, comparison=fc.Thurstone(2.0), estimator=fc.SGD(0.1)))
+    problems = {label: setting.problem for label, setting in study._settings.items()}
+    assert repr(problems["hard n_arms=5"]) == repr(fc.Scenario.hard(n_arms=5, n_features=2))
+    contexts = [[1.0, 0.0], [0.5, 0.2], [0.0, 1.0]]
+    assert repr(problems["mine"]) == repr(fc.Scenario(theta=[1, 0.5], contexts=contexts, comparison="thurstone"))
+    assert problems["data"].maximize is False and study._settings["data"].rounds.tolist() == [5, 30]
+    again = json.loads(json.dumps(study.to_dict()))
+    assert fc.Study.from_dict(again) == study and fc.Study.from_dict(again).to_dict() == study.to_dict()
+
+
+def test_objects_and_tables_are_the_same_study_and_repr_builds_it():
+    policies = {"a": fc.CoLSTIM(3, estimator=fc.MLE(tolerance=1e-2), comparison="exponential"), "b": fc.UniformPairs()}
+    scenarios = {"x": fc.Scenario.medium(n_arms=4, n_features=3)}
+    study = fc.Study(policies, scenarios, horizon=20, runs=3)
+    tables = fc.Study(
+        {
+            "a": {
+                "name": "CoLSTIM",
+                "estimator": {"name": "mle", "tolerance": 1e-2},
+                "comparison": {"name": "exponential"},
+            },
+            "b": {"name": "UniformPairs"},
+        },
+        {"x": {"name": "medium", "n_arms": 4, "n_features": 3}},
+        {"x": 20},
+        runs=3,
+    )
+    assert study == tables and study != small()
+    assert eval(repr(study), vars(fc)) == study  # noqa: S307 - made a line above
+    assert fc.Study.from_dict(study.to_dict()) == study
+
+
+def test_data_are_known_by_what_they_are(toml, tmp_path):
+    study = fc.Study.from_toml(toml)
+    saved = study.to_dict()
+    rng = np.random.default_rng(2)
+    np.savez(tmp_path / "data.npz", X=rng.normal(size=(6, 3, 2)), score=rng.normal(size=(6, 3)))
+    with pytest.raises(ValueError, match=r"scenario 'data': .*sha256 differs"):
+        fc.Study.from_dict(saved)
+    assert fc.Study.from_toml(toml) != study
+
+
+def table(kind, **changes):
+    data = {
+        "horizon": 10,
+        "policy": [{"name": "CoLSTIM", "estimator": "sgd"}],
+        "scenario": [{"name": "easy", "n_arms": 3, "n_features": 2}],
+    }
+    if kind == "study":
+        return {**data, **changes}
+    changed = {**data[kind][0], **changes}
+    return {**data, kind: [{key: value for key, value in changed.items() if value is not None}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (table("study", horison=3), r"^study: unknown key 'horison'; known are horizon, runs, seed, checkpoints, p"),
+        (table("study", policy=[]), r"^study: policy is \[\]; at least one table \[\[policy\]\]"),
+        (table("policy", ridg=1, x=2), r"^policy 'CoLSTIM': unknown keys 'ridg', 'x'; known are name, n_arms, hor"),
+        (table("policy", n_features=2), r"^policy 'CoLSTIM': unknown key 'n_features'"),
+        (table("policy", name="Colstim"), r"^policy table 1 \('Colstim'\): name is 'Colstim'; known are CoLSTIM, Doub"),
+        (table("policy", name=None), r"^policy table 1 \(None\): name is missing"),
+        (table("policy", ridge=[]), r"^policy table 1 \('CoLSTIM'\): ridge is an empty list"),
+        (table("policy", ridge=-1.0), r"^policy 'CoLSTIM': ridge is -1.0"),
+        (table("policy", estimator={"name": "sgd", "rate": 1}), r"^policy 'CoLSTIM', estimator: unknown key 'rate'; k"),
+        (table("policy", estimator={"name": "x"}), r"^policy 'CoLSTIM', estimator: name is 'x'; known are sgd, mle"),
+        (table("policy", estimator={"name": "sgd", "decay": 7}), r"^policy 'CoLSTIM', estimator: SGD: decay is 7"),
+        (table("policy", n_arms=9), r"^policy 'CoLSTIM': .*n_arms=9; the problem has 3"),
+        (table("policy", label=3), r"label is 3; a text"),
+        (table("scenario", n_arm=1), r"^scenario 'easy': unknown key 'n_arm'; known are name, n_arms, n_features, c"),
+        (table("scenario", name="cube"), r"^scenario table 1 \('cube'\): name is 'cube'; known are easy, medium, hard"),
+        (table("scenario", n_arms=0), r"^scenario 'easy': n_arms is 0"),
+        (table("scenario", horizon=0), r"^scenario 'easy': horizon is 0"),
+        (table("scenario", checkpoints=[20]), r"^scenario 'easy': checkpoints is \[20\]"),
+        (table("scenario", comparison={"name": "thurstone", "s": 1}), r"^scenario 'easy', comparison: unknown key 's'"),
+        ({**table("study", horizon=5), "seed": 1.5}, r"^seed is 1.5"),
+        ({**table("study"), "runs": 0}, r"^runs is 0"),
+        (table("scenario", name="file", n_arms=None, n_features=None), r"^scenario 'file': path is missing"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_line(data, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        fc.Study.from_dict(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_must_differ_and_horizons_be_given(tmp_path):
+    data = table("study")
+    data["scenario"] *= 2
+    with pytest.raises(ValueError, match="the label 'easy' is taken"):
+        fc.Study.from_dict(data)
+    with pytest.raises(ValueError, match="scenario 'easy': horizon is missing"):
+        fc.Study.from_dict({key: value for key, value in table("study").items() if key != "horizon"})
+    with pytest.raises(ValueError, match="horizon has no entry for it: 'x'"):
+        fc.Study(POLICIES, SCENARIOS, {"x": 10})
+    with pytest.raises(ValueError, match="policies is"):
+        fc.Study([], SCENARIOS, 10)
+    (tmp_path / "bad.toml").write_text("horizon = ")
+    with pytest.raises(ValueError, match="is no TOML"):
+        fc.Study.from_toml(tmp_path / "bad.toml")
+
+
+# --- results ------------------------------------------------------------------------------------------------
+
+
+def test_tables_tell_what_varies(toml, tmp_path):
+    result = fc.Study.from_toml(toml).run(tmp_path / "out", progress=False)
+    frame = result.to_pandas()
+    first = ["scenario", "policy", "run", "round", "average_regret", "weak_regret", "self_duels"]
+    assert list(frame.columns[:7]) == first
+    assert set(frame.columns[7:]) == {"scenario_n_arms", "policy_comparison", "policy_estimator"}
+    assert set(frame[frame.scenario == "hard n_arms=5"].scenario_n_arms) == {5}
+    assert frame[frame.policy == "Random"].policy_estimator.isna().all()
+    assert len(frame) == 5 * 2 * (4 * 3 + 3 + 2)
+    seconds = result.seconds()
+    assert list(seconds.columns) == ["scenario", "policy", "run", "seconds"] and len(seconds) == 5 * 6 * 2
+    assert (seconds.seconds >= 0).all()
+    loaded = fc.load_study(tmp_path / "out")
+    assert loaded.study == result.study == fc.Study.from_toml(toml)
+    assert loaded.to_pandas().equals(frame)
+    summary = loaded.summary()
+    assert summary.startswith("easy n_arms=3: 30 rounds, 2 runs, seed 7\n") and "missing" not in summary
+    with pytest.raises(ValueError, match="scenario is 'x'; there are"):
+        loaded.result("x")
+
+
+def test_xarray_has_nan_where_there_is_nothing(tmp_path, one_run_a_cell):
+    pytest.importorskip("xarray")
+    result = small().run(tmp_path, progress=False)
+    (tmp_path / "cells" / Cell(0, 1, 4, 4, 1).name).unlink()
+    data = result.to_xarray()
+    assert dict(data.sizes) == {"scenario": 2, "policy": 2, "run": 5, "round": len(data["round"])}
+    frame = result.to_pandas()
+    assert int(data.average_regret.notnull().sum()) == len(frame)
+    for row in frame.iloc[::7].itertuples():
+        place = {"scenario": row.scenario, "policy": row.policy, "run": row.run, "round": row.round}
+        assert float(data.weak_regret.sel(place)) == row.weak_regret
+    assert np.isnan(data.self_duels.sel(scenario="hard", policy="Random", run=4)).all()
+    assert result.result("hard").runs == 4
+
+
+def test_polars_has_the_same_table(tmp_path):
+    pytest.importorskip("polars")
+    result = small().run(tmp_path, progress=False)
+    assert result.to_polars().to_dict(as_series=False) == result.to_pandas().to_dict("list")
+
+
+@pytest.mark.parametrize("name", ["xarray", "polars"])
+def test_an_optional_package_that_is_missing_is_named(tmp_path, monkeypatch, name):
+    result = small().run(tmp_path, progress=False)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf"StudyResult.to_{name} needs {name}: pip install {name}"):
+        getattr(result, f"to_{name}")()
+
+
+def test_damage_is_found_when_a_cell_is_read(tmp_path, one_run_a_cell):
+    result = small().run(tmp_path, progress=False)
+    first, second = sorted((tmp_path / "cells").iterdir())[:2]
+    data = first.read_bytes()
+    first.write_bytes(data[: len(data) // 2])
+    with pytest.raises(fc.FileFormatError, match=rf"{first.name}.*is damaged; delete it and resume"):
+        result.to_pandas()
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(fc.FileFormatError, match=rf"{first.name}.*another study"):
+        result.to_pandas()
+    for text in ("{", "[]", '{"format_version": 99}'):
+        (tmp_path / "manifest.json").write_text(text)
+        with pytest.raises(fc.FileFormatError, match="no manifest"):
+            fc.load_study(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        fc.load_study(tmp_path / "nowhere")
+
+
+def test_torn_lines_of_timings_do_not_matter(tmp_path, one_run_a_cell):
+    result = small().run(tmp_path, progress=False)
+    whole = result.seconds()
+    with (tmp_path / "timings.jsonl").open("ab") as file:
+        file.write(b'{"cell": "00000-000')
+    (tmp_path / "cells" / Cell(1, 1, 4, 4, 1).name).unlink()
+    small().run(tmp_path, progress=False)
+    again = result.seconds()
+    assert again.seconds.notna().all() and again.iloc[:-1].equals(whole.iloc[:-1])
+
+
+def test_a_policy_that_only_explores_says_so_once(tmp_path, one_run_a_cell):
+    scenario = fc.Scenario(theta=[1.0, 1.0], contexts=[[1.0, 0.0], [1.0, 1.0]])  # a constant feature
+    study = fc.Study({"CoLSTIM": fc.CoLSTIM(2, estimator="sgd")}, {"flat": scenario}, 40, runs=3)
+    with pytest.warns(
+        UserWarning, match="scenario 'flat', policy 'CoLSTIM': CoLSTIM still explores after 40"
+    ) as caught:
+        study.run(tmp_path, progress=False)
+    assert len(caught) == 1
+
+
+# --- progress and the command line --------------------------------------------------------------------------
+
+
+def test_progress_is_plain_lines_or_a_bar(tmp_path, monkeypatch, capsys, one_run_a_cell):
+    small().run(tmp_path / "quiet", progress=False)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(studies._Progress, "LINE_SECONDS", 0.0)
+    small().run(tmp_path / "lines", threads=1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("fastcolst: 20 of 20 cells, ") and lines[-1].endswith(" cells/s, 0:00 left")
+    assert any(line.startswith("fastcolst: 7 of 20 cells, ") for line in lines)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    small().run(tmp_path / "bar")
+    assert "20/20" in capsys.readouterr().err
+    assert studies._clock(59.6) == "1:00" and studies._clock(3725) == "1:02:05"
+
+
+TEN_LINES = '[[policy]]\nname = "UniformPairs"\n[[scenario]]\nname = "easy"\nn_arms = 3\nn_features = 2\n'
+
+
+def test_the_command_line_computes_a_study_and_draws_it(tmp_path, capsys):
+    file, out = tmp_path / "study.toml", tmp_path / "out"
+    file.write_text("horizon = 50\nruns = 3\n" + TEN_LINES)
+    command = ["study", str(file), "--out", str(out), "--quiet"]
+    assert cli.main(command) == 0
+    printed = capsys.readouterr()
+    assert "easy: 50 rounds, 3 runs, seed 0" in printed.out and f"wrote {out / 'regret.png'}" in printed.out
+    assert printed.err == "" and (out / "regret.png").stat().st_size > 1000
+    assert cli.main(command) == 2
+    assert (
+        capsys.readouterr().err
+        == f"fastcolst: error: {out}: the folder is not empty; resume it, or choose another one\n"
+    )
+    assert cli.main([*command, "--resume", "--threads", "1"]) == 0
+    file.write_text("horizon = 60\nruns = 3\n" + TEN_LINES)
+    capsys.readouterr()
+    assert cli.main([*command, "--resume"]) == 2
+    assert "scenario['easy'].horizon: 50, now 60" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--executor", "mpi"], "'mpi'; threads, processes or dask:ADDRESS is wanted"),
+        (["--executor", "dask:"], "'dask:'; threads"),
+        (["--executor", "dask:127.0.0.1:1", "--threads", "2"], "a dask cluster has its own workers"),
+        (["--threads", "0"], "threads is 0"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path, capsys, options, message):
+    file = tmp_path / "study.toml"
+    file.write_text("horizon = 50\n" + TEN_LINES)
+    assert cli.main(["study", str(file), "--out", str(tmp_path / "out"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_line_on_processes(tmp_path, capsys):
+    file = tmp_path / "study.toml"
+    file.write_text("horizon = 50\n" + TEN_LINES)
+    assert cli.main(["study", str(file), "--out", str(tmp_path / "two"), "--executor", "processes"]) == 0
+    assert cli.main(["study", str(file), "--out", str(tmp_path / "one"), "--threads", "1"]) == 0
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+README = TESTS.parent / "README.md"
+
+
+@pytest.mark.long
+def test_the_readmes_ten_lines_give_a_figure(tmp_path, capsys):
+    toml = README.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    assert len([line for line in toml.splitlines() if line]) <= 10
+    (tmp_path / "study.toml").write_text(toml)
+    assert cli.main(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert (tmp_path / "out" / "regret.png").exists()
