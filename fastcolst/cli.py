@@ -1,4 +1,4 @@
-"""The command line: simulate, study, replay, info, warmup.
+"""The command line: simulate, study, reproduce, report, replay, info, warmup.
 
 Whatever a person can get wrong ends with exit code 2 and one line, ``fastcolst: error: ...``, and files to be
 written are checked before anything long is computed. Ctrl-C ends with code 130.
@@ -43,6 +43,8 @@ from fastcolst.plotting import (
     study_figure,
 )
 from fastcolst.policies import REGISTRY
+from fastcolst.report import write_report
+from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.results import align, optional_import
 
 if TYPE_CHECKING:
@@ -72,6 +74,10 @@ EXAMPLES = {
     "study": (
         "fastcolst study study.toml --out results",
         "fastcolst study study.toml --out results --resume --executor processes",
+    ),
+    "reproduce": (
+        "fastcolst reproduce --out reproduction",
+        "fastcolst reproduce figure1 --runs 10 --horizon 3000 --out quick",
     ),
     "replay": (
         "fastcolst replay matches.npz --where 'year >= 1990' --learning-rate 0.02 --out replay.png",
@@ -167,6 +173,45 @@ def _study(arguments: argparse.Namespace) -> None:
     picture = arguments.out / "regret.png"
     save_figure(study_figure(result), picture)
     print(f"wrote {picture}")
+
+
+def _reproduce(arguments: argparse.Namespace) -> None:
+    _need_study_modules("fastcolst reproduce")
+    settings = Settings(horizon=arguments.horizon, runs=arguments.runs, seed=arguments.seed)
+    targets = [*(arguments.targets or ["all"]), *(["sweep"] if arguments.sweep else [])]
+    start = time.perf_counter()
+    results = reproduce(
+        targets,
+        arguments.out,
+        settings,
+        threads=arguments.threads,
+        progress=not arguments.quiet,
+        say=(lambda _: None) if arguments.quiet else _say,
+    )
+    computed = time.perf_counter()
+    page = write_report(arguments.out)
+    written = time.perf_counter()
+    rows = [("seconds of", "wall"), *((name, f"{wall:.1f}") for name, wall in results.walls.items())]
+    rows += [
+        ("this command, computing", f"{computed - start:.1f}"),
+        ("this command, report", f"{written - computed:.1f}"),
+    ]
+    print("\n".join(align(rows)))
+    print(f"wrote {page}")
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    _need_study_modules("fastcolst report")
+    print(f"wrote {write_report(arguments.folder)}")
+
+
+def _need_study_modules(command: str) -> None:
+    for module in ("matplotlib", "pandas", "pyarrow"):
+        optional_import(module, command)
+
+
+def _say(text: str) -> None:
+    print(f"fastcolst: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -399,6 +444,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_simulate(commands)
     _add_study(commands)
+    _add_reproduce(commands)
+    _add_report(commands)
     _add_replay(commands)
     _add_command(commands, "info", _info, "tell versions, threads and the state of the kernel cache")
     _add_warmup(commands)
@@ -455,6 +502,32 @@ def _add_study(commands: Any) -> None:
     add("--executor", default="threads", metavar="KIND", help=executor)
     add("--threads", type=int, metavar="N", help="threads or processes at work [one per processor]")
     add("--quiet", action="store_true", help="no progress")
+
+
+def _add_reproduce(commands: Any) -> None:
+    command = _add_command(
+        commands, "reproduce", _reproduce, "compute the paper's experiments, or go on with them, and write the report"
+    )
+    add = command.add_argument
+    defaults = Settings()
+    names = f"{', '.join(TARGETS)}; all stands for the paper's experiments [all]"
+    add("targets", nargs="*", metavar="TARGET", help=names)
+    add("--sweep", action="store_true", help="the scaling study as well: regret and time against n, d, T")
+    add("--runs", type=int, default=defaults.runs, metavar="R", help="repetitions [%(default)s]")
+    horizon = "T; the paper does not tell its own [%(default)s]"
+    add("--horizon", type=int, default=defaults.horizon, metavar="T", help=horizon)
+    add("--seed", type=int, default=defaults.seed, metavar="SEED", help="from which everything follows [%(default)s]")
+    out = "its folder; what is there with the same settings is kept [%(default)s]"
+    add("--out", metavar="DIR", type=Path, default=Path("reproduction"), help=out)
+    add("--threads", type=int, metavar="N", help="cells at work at a time [one per processor]")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def _add_report(commands: Any) -> None:
+    command = _add_command(
+        commands, "report", _report, "make figures, tables and report.html again from a folder of reproduce or study"
+    )
+    command.add_argument("folder", metavar="DIR", type=Path, help="what reproduce or study wrote to")
 
 
 def _add_replay(commands: Any) -> None:

@@ -7,17 +7,18 @@ no axes are given, so that drawing into axes of one's own works anywhere.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fastcolst.results import optional_import
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -27,7 +28,20 @@ if TYPE_CHECKING:
     from fastcolst.results import Result
     from fastcolst.studies import StudyResult
 
-__all__ = ["PICTURES", "new_figure", "regret_figure", "replay_figure", "save_figure", "study_figure"]
+__all__ = [
+    "PICTURES",
+    "Panel",
+    "line_style",
+    "log_curves",
+    "new_figure",
+    "panels_figure",
+    "picture_bytes",
+    "regret_curves",
+    "regret_figure",
+    "replay_figure",
+    "save_figure",
+    "study_figure",
+]
 
 PICTURES = (".png", ".svg", ".pdf")
 """Extensions that :func:`save_figure` writes."""
@@ -39,6 +53,10 @@ PALE = "#D9DEE3"
 
 REGRET_SIZE = (6.4, 4.0)
 REPLAY_SIZE = (10.4, 4.2)
+PANEL_SIZE = (4.3, 3.2)
+MARGINS = (0.8, 0.3, 0.3, 0.5)  # of a panel, in inches: left, right, top, bottom
+LEGEND_ROW = 0.2  # inches
+LEGEND_COLUMNS = (7, 2)  # below several columns of panels, and below one
 PANELS_IN_A_ROW = 3
 STRIP = 0.2  # height, in units of frequency, of the strip for counts
 SETTLED = 0.01  # share of a log after which the running log loss decides on the scale
@@ -78,26 +96,172 @@ def regret_figure(result: Result, ax: Axes | None = None) -> Axes:
     ('Round', 'Cumulative average regret')
     """
     ax = _own_axes(1, REGRET_SIZE)[0] if ax is None else ax
-    # Regret is 0 before the first round, whatever the first checkpoint.
-    rounds = np.concatenate(([0], result.rounds))
-    highest_first = sorted(result.policies, key=lambda label: -result.average_regret[label][:, -1].mean())
-    for label in highest_first:  # the legend then lists the curves as they stand at the right
-        style = result.policies.index(label)
-        regret = np.pad(result.average_regret[label], ((0, 0), (1, 0)))
-        mean = regret.mean(axis=0)
-        colour = COLOURS[style % len(COLOURS)]
-        if result.runs > 1:
-            deviation = regret.std(axis=0, ddof=1)
-            ax.fill_between(rounds, mean - deviation, mean + deviation, color=colour, alpha=0.18, linewidth=0)
-        ax.plot(rounds, mean, color=colour, linestyle=LINES[style % len(LINES)], linewidth=2.0, label=label)
     runs = "one run" if result.runs == 1 else f"mean of {result.runs:,} runs, band: ± 1 standard deviation"
-    _decorate(ax, title=runs, xlabel="Round", ylabel="Cumulative average regret")
-    ax.set_xlim(0, int(result.rounds[-1]))
-    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if _negative(result) else 0.0)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.yaxis.set_major_formatter("{x:,.10g}")
+    regret_curves(result.rounds, result.average_regret, ax, title=runs)
     ax.legend(loc="upper left", frameon=False, handlelength=3.2)
     return ax
+
+
+def regret_curves(
+    rounds: NDArray[np.int64],
+    regret: Mapping[str, NDArray[np.float64]],
+    ax: Axes,
+    *,
+    title: str,
+    styles: Mapping[str, int] | None = None,
+    ylabel: str = "Cumulative average regret",
+) -> None:
+    """Draw cumulative regret over rounds: for each policy the mean over runs and a band of one standard deviation.
+
+    Parameters
+    ----------
+    rounds : (k,) int64
+        Checkpoints.
+    regret : dict of label to (runs, k) float64
+        Cumulative regret there.
+    ax : matplotlib Axes
+        Where to draw; no legend is added.
+    title, ylabel : str
+    styles : dict of label to int, optional
+        Number of a policy's colour and line style, so that several pictures agree; None: in the order of `regret`.
+    """
+    numbers = {label: i for i, label in enumerate(regret)} if styles is None else styles
+    rounds = np.concatenate(([0], rounds))  # regret is 0 before the first round, whatever the first checkpoint
+    highest_first = sorted(regret, key=lambda label: -regret[label][:, -1].mean())
+    for label in highest_first:  # the legend then lists the curves as they stand at the right
+        curves = np.pad(regret[label], ((0, 0), (1, 0)))
+        mean = curves.mean(axis=0)
+        style = line_style(numbers[label])
+        if len(curves) > 1:
+            deviation = curves.std(axis=0, ddof=1)
+            ax.fill_between(rounds, mean - deviation, mean + deviation, color=style["color"], alpha=0.18, linewidth=0)
+        ax.plot(rounds, mean, linewidth=2.0, label=label, **style)
+    _decorate(ax, title=title, xlabel="Round", ylabel=ylabel)
+    ax.set_xlim(0, int(rounds[-1]))
+    # No average regret is negative in our scenarios; a user's own scores may be anything.
+    negative = any(bool((curves < 0).any()) for curves in regret.values())
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if negative else 0.0)
+    ax.locator_params(axis="x", nbins=5)  # five-digit numbers of more rounds would touch
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.yaxis.set_major_formatter("{x:,.10g}")
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and line style of the curve with this number, as keyword arguments of ``Axes.plot``."""
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % len(LINES)]}
+
+
+def log_curves(
+    x: Mapping[str, NDArray[np.float64]],
+    y: Mapping[str, NDArray[np.float64]],
+    ax: Axes,
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    fitted: bool = False,
+) -> dict[str, float]:
+    """Draw means over runs on two logarithmic axes, with standard errors, and fit a power law to each curve.
+
+    Parameters
+    ----------
+    x : dict of label to (k,) float64
+        Positive, increasing.
+    y : dict of label to (runs, k) float64
+        Of positive means.
+    ax : matplotlib Axes
+        Where to draw; no legend is added.
+    title, xlabel, ylabel : str
+    fitted : bool
+        Whether the fitted lines are drawn and their slopes put into the labels.
+
+    Returns
+    -------
+    dict of label to float
+        Slopes of log mean against log x, by least squares.
+    """
+    slopes = {}
+    for number, (label, points) in enumerate(x.items()):
+        mean = y[label].mean(axis=0)
+        error = y[label].std(axis=0, ddof=1) / math.sqrt(len(y[label])) if len(y[label]) > 1 else None
+        slope, intercept = np.polyfit(np.log(points), np.log(mean), 1) if len(points) > 1 else (math.nan, math.nan)
+        slopes[label] = float(slope)
+        style = line_style(number)
+        text = f"{label}, slope {slope:.2f}" if fitted else label
+        line = style.pop("linestyle")
+        ax.errorbar(points, mean, error, marker="o", markersize=4.5, capsize=2.5, label=text, **style,
+                    linestyle="none" if fitted else line)  # fmt: skip
+        if fitted:
+            ax.plot(points, np.exp(intercept) * points**slope, linestyle=line, linewidth=1.6, **style)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ticks = np.unique(np.concatenate(list(x.values())))
+    ax.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks], fontsize="small")
+    ax.set_xticks([], minor=True)
+    _decorate(ax, title=title, xlabel=xlabel, ylabel=ylabel)
+    return slopes
+
+
+class Panel(NamedTuple):
+    """One plot of a picture: a name to tell it by, and the function that draws it on axes."""
+
+    name: str
+    draw: Callable[[Axes], object]
+
+
+def panels_figure(panels: Sequence[Panel], columns: int) -> Figure:
+    """Draw panels in rows of so many, with one legend for all below.
+
+    Examples
+    --------
+    >>> from fastcolst.plotting import Panel, panels_figure
+    >>> panel = Panel("a line", lambda ax: ax.plot([1, 2], label="mine"))
+    >>> len(panels_figure([panel] * 3, columns=2).axes)
+    3
+    """
+    columns = min(columns, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    # Laid out by hand: finding the margins would take as long as drawing everything three times.
+    figure: Figure = optional_import("matplotlib.figure", "a picture").Figure()
+    entries: dict[str, Any] = {}
+    for panel in panels:
+        ax = figure.add_axes((0, 0, 1, 1), label=str(len(figure.axes)))
+        panel.draw(ax)
+        if ax.get_legend() is None:
+            handles, labels = ax.get_legend_handles_labels()
+            entries.update(zip(labels, handles, strict=True))
+    across = min(LEGEND_COLUMNS[columns == 1], max(1, len(entries)))
+    legend_height = LEGEND_ROW * math.ceil(len(entries) / across)
+    width, height = PANEL_SIZE[0] * columns, PANEL_SIZE[1] * rows + legend_height
+    figure.set_size_inches(width, height)
+    for i, ax in enumerate(figure.axes):
+        left, top = PANEL_SIZE[0] * (i % columns), height - PANEL_SIZE[1] * (i // columns)
+        inner = (PANEL_SIZE[0] - MARGINS[0] - MARGINS[1], PANEL_SIZE[1] - MARGINS[2] - MARGINS[3])
+        bottom = top - PANEL_SIZE[1] + MARGINS[3]
+        ax.set_position(((left + MARGINS[0]) / width, bottom / height, inner[0] / width, inner[1] / height))
+    if entries:
+        figure.legend(
+            entries.values(), entries.keys(), loc="lower center", ncols=across, borderaxespad=0.1,
+            frameon=False, handlelength=3.2, fontsize="small",
+        )  # fmt: skip
+    return figure
+
+
+def picture_bytes(figure: Figure, extension: str) -> bytes:
+    """A picture as :func:`save_figure` writes it, in memory.
+
+    Raises
+    ------
+    ValueError
+        The extension is none of ``PICTURES``.
+    """
+    if extension not in PICTURES:
+        raise ValueError(f"extension {extension!r} must be one of {', '.join(PICTURES)}")
+    undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[extension]
+    buffer = io.BytesIO()
+    with optional_import("matplotlib", "a picture").rc_context({"svg.hashsalt": "fastcolst"}):
+        figure.savefig(buffer, format=extension[1:], dpi=200, metadata=undated)
+    return buffer.getvalue()
 
 
 def replay_figure(result: ReplayResult, axes: Sequence[Axes] | NDArray[Any] | None = None) -> NDArray[Any]:
@@ -219,9 +383,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     extension = Path(path).suffix.lower()
     if extension not in PICTURES:
         raise ValueError(f"path {os.fspath(path)!r} must end in one of {', '.join(PICTURES)}")
-    undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[extension]
-    with optional_import("matplotlib", "a picture").rc_context({"svg.hashsalt": "fastcolst"}):
-        figure.savefig(path, dpi=200, metadata=undated)
+    Path(path).write_bytes(picture_bytes(figure, extension))
 
 
 def _own_axes(n: int, size: tuple[float, float]) -> NDArray[Any]:
@@ -237,11 +399,6 @@ def _decorate(ax: Axes, *, title: str, xlabel: str, ylabel: str) -> None:
     ax.grid(color=PALE, linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def _negative(result: Result) -> bool:
-    # No average regret is negative in our scenarios; a user's own scores may be anything.
-    return any(bool((regret < 0).any()) for regret in result.average_regret.values())
 
 
 def _draw_calibration(bins: NDArray[np.void], ax: Axes) -> None:

@@ -29,6 +29,8 @@ __all__ = ["Ball", "FixedContexts", "Scenario", "ScoredArms"]
 CHUNK_BYTES = 2**20
 """Size of a chunk's contexts: so large that a kernel's call costs nothing, small enough for the processor's cache."""
 LARGEST_CHUNK = 4096
+LARGEST_CUBE = 12
+"""Dimension of the largest cube whose corners are arms."""
 
 
 @generic
@@ -163,6 +165,17 @@ class ThetaInShell(NamedTuple):
         return direction * (radius / np.linalg.norm(direction))
 
 
+class ThetaOnCorners(NamedTuple):
+    """Afresh for each run, uniform among the corners of a cube."""
+
+    n_features: int
+    half_side: float
+
+    def draw(self, rng: Generator) -> NDArray[np.float64]:
+        """Return a parameter."""
+        return np.where(rng.random(self.n_features) < 0.5, self.half_side, -self.half_side).astype(np.float64)
+
+
 class Run:
     """One run of a scenario: its true parameter and its streams, which fill chunk after chunk.
 
@@ -236,8 +249,8 @@ class Scenario:
     ) -> None:
         parameter = feature_rows("theta", theta, None, ndim=1)
         self._setup(parameter.size, n_arms, comparison, contexts)
-        self._theta: GivenTheta | ThetaInShell = GivenTheta(parameter.copy())
-        self._name = ""
+        self._theta: GivenTheta | ThetaInShell | ThetaOnCorners = GivenTheta(parameter.copy())
+        self._named: dict[str, Any] = {}
         self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
 
     @classmethod
@@ -247,7 +260,7 @@ class Scenario:
         scenario = cls.__new__(cls)
         scenario._setup(count("n_features", n_features), n_arms, comparison, "ball")
         scenario._theta = ThetaInShell(scenario.n_features, lowest, highest)
-        scenario._name = name
+        scenario._named = {"name": name, "n_arms": scenario.n_arms, "n_features": scenario.n_features}
         sizes = f"n_arms={scenario.n_arms}, n_features={scenario.n_features}"
         scenario._text = f"Scenario.{name}({sizes}, comparison={scenario.comparison!r})"
         return scenario
@@ -269,6 +282,60 @@ class Scenario:
         """H(d, n, G*): the norm of theta between 1 and sqrt(d)."""
         d = count("n_features", n_features)
         return cls._norm_between("hard", 1.0, math.sqrt(d), n_arms, d, comparison)
+
+    @classmethod
+    def lower_bound(
+        cls, *, rounds: int, n_features: int = 4, ball: str = "max", comparison: Any = "bradley-terry"
+    ) -> Scenario:
+        """The instance behind the lower bound of the weak regret: all corners of a cube, and hardly a difference.
+
+        The arms are the 2^d corners of {-1, 1}^d, every round the same; theta is uniform on {-1/sqrt(T), 1/sqrt(T)}^d,
+        once a run. One arm alone is best, the one with the signs of theta, and no T answers suffice to find it: over
+        these theta the mean weak regret of any policy after T rounds is at least d sqrt(T) e^-12 / 8.
+
+        Parameters
+        ----------
+        rounds : int
+            T, for which the instance is hard; more than max(d, 16), as the theorem asks.
+        n_features : int
+            d, at most 12: there are 2^d arms.
+        ball : "max" or "euclidean"
+            In which unit ball the contexts lie: corners of {-1, 1}^d, or of {-1/sqrt(d), 1/sqrt(d)}^d, where the bound
+            is sqrt(d T) e^-12 / 8.
+        comparison : str or model
+            The theorem's is "bradley-terry".
+
+        Raises
+        ------
+        ValueError
+            For an argument outside its range, with its name.
+
+        References
+        ----------
+        Bengs, Saha, Huellermeier (2022), Theorem 3.1 and its proof in the appendix, cases 1 and 2. The proof's contexts
+        need one arm with the signs of theta; the whole cube gives none of them away.
+
+        Examples
+        --------
+        >>> import fastcolst as fc
+        >>> fc.Scenario.lower_bound(rounds=10_000, n_features=4).n_arms
+        16
+        """
+        d, T = count("n_features", n_features), count("rounds", rounds)
+        if d > LARGEST_CUBE:
+            raise ValueError(f"n_features is {d}; at most {LARGEST_CUBE} is wanted: there are 2^n_features arms")
+        if max(d, 16) >= T:
+            raise ValueError(f"rounds is {T}; more than max(n_features, 16) = {max(d, 16)} is wanted")
+        if ball not in ("max", "euclidean"):
+            raise ValueError(f"ball is {ball!r}; wanted 'max' or 'euclidean'")
+        scenario = cls.__new__(cls)
+        corners = 2.0 * (np.arange(2**d)[:, np.newaxis] >> np.arange(d) & 1) - 1.0
+        scenario._setup(d, None, comparison, corners if ball == "max" else corners / math.sqrt(d))
+        scenario._theta = ThetaOnCorners(d, 1.0 / math.sqrt(T))
+        scenario._named = {"name": "lower_bound", "rounds": T, "n_features": d, "ball": ball}
+        sizes = f"rounds={T}, n_features={d}, ball={ball!r}"
+        scenario._text = f"Scenario.lower_bound({sizes}, comparison={scenario.comparison!r})"
+        return scenario
 
     def _setup(self, n_features: int, n_arms: int | None, comparison: Any, contexts: Any) -> None:
         self.n_features = n_features
@@ -307,7 +374,7 @@ class Scenario:
             kept = self._contexts.tolist() if isinstance(self._contexts, np.ndarray) else self._contexts
             own = {"theta": self._theta.theta.tolist(), "n_arms": self.n_arms, "contexts": kept}
         else:
-            own = {"name": self._name, "n_arms": self.n_arms, "n_features": self.n_features}
+            own = self._named
         return {**own, "comparison": self.comparison}
 
     def start(self, entropy: int, run: int) -> Run:

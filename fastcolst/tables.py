@@ -104,6 +104,7 @@ _SHELLS: dict[str, Callable[..., Scenario]] = {
 }
 _SCENARIO_KEYS = {
     **dict.fromkeys(_SHELLS, ("n_arms", "n_features", "comparison")),
+    "lower_bound": ("rounds", "n_features", "ball", "comparison"),
     "theta": ("theta", "n_arms", "comparison", "contexts"),
     "scored": ("contexts", "scores", "maximize", "sha256"),
     "file": ("path", "maximize", "sha256"),
@@ -174,7 +175,12 @@ def _from_file(path: str, maximize: bool | None = None, sha256: str | None = Non
     return _scored(arrays[0], arrays[1], maximize, sha256)
 
 
-_BUILDERS: dict[str, Callable[..., Problem]] = {"theta": Scenario, "scored": _scored, "file": _from_file}
+_BUILDERS: dict[str, Callable[..., Problem]] = {
+    "lower_bound": Scenario.lower_bound,
+    "theta": Scenario,
+    "scored": _scored,
+    "file": _from_file,
+}
 
 
 # --- grids --------------------------------------------------------------------------------------------------

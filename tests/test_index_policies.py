@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from conftest import rounds
 from scipy import special, stats
+from slow_loop import draws_of
 
 import fastcolst as fc
 from fastcolst import beta, reference
 from fastcolst.policies import double_thompson
-from fastcolst.streams import key_from
 
 POLICIES = [fc.DoubleThompson, fc.SelfSparring]
 THETA = np.linspace(0.0, 2.0, 10)
@@ -49,21 +49,6 @@ def twin_of(policy):
         twin.wins, twin.losses = state.laws[:2].copy()
     twin.round = policy.round
     return twin
-
-
-def draws_of(policy, raw, work):
-    """The uniforms and samples that a choice of the policy took, as the reference takes them."""
-    if isinstance(policy, fc.SelfSparring):
-        return np.empty(0), work[:2].copy()
-    n = len(policy._state.wins)
-    theta = np.full((2, n, n), np.nan)
-    key = np.uint64(key_from(raw[0], raw[1]))
-    for i in range(n):
-        for j in range(i + 1, n):
-            theta[0, i, j] = double_thompson.coin(policy._state.bars[i, j], key, i * n + j)
-            theta[0, j, i] = 1.0 - theta[0, i, j]
-    theta[1] = work[3][:, np.newaxis]  # the samples for whichever arm is first
-    return raw[2:], theta
 
 
 # --- the law of the draws -----------------------------------------------------------------------------------

@@ -316,6 +316,7 @@ def test_a_failing_cell_is_named_and_the_others_stay(tmp_path, one_run_a_cell):
 
 
 @posix
+@pytest.mark.long  # the scaled-down study is too small to fill the disk
 def test_a_full_disk_gives_one_clear_error_and_finished_cells_stay(tmp_path, one_run_a_cell):
     """RLIMIT_FSIZE stands in for the disk: the file of timings outgrows it after some cells."""
     folder = tmp_path / "study"

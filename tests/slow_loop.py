@@ -1,0 +1,98 @@
+"""A simulation by the reference, one round at a time, on the contexts, luck and draws that the library takes."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+from numpy.random import SeedSequence
+
+import fastcolst as fc
+from fastcolst import reference, streams
+from fastcolst.policies import double_thompson
+from fastcolst.streams import key_from
+
+MODELS = {fc.BradleyTerry: reference.BradleyTerry, fc.Thurstone: reference.Thurstone}
+
+
+class FullMLE:
+    """Line 6 to the letter, for a policy of the reference: theta from all answers so far."""
+
+    def update(self, contrast, first_won):
+        super().update(contrast, first_won)
+        self._seen = [*getattr(self, "_seen", []), (contrast, float(first_won))]
+
+    def _choose(self, contexts, uniforms, raw):
+        contrasts, wins = (np.array(column) for column in zip(*self._seen, strict=True))
+        # the tiny ridge stands for the library's bound on theta, which is far outside what is met here
+        self.theta = reference.fit(contrasts, wins, comparison=self.comparison, ridge=1e-9).theta
+        return super()._choose(contexts, uniforms, raw)
+
+
+class CoLSTIMByMLE(FullMLE, reference.CoLSTIM):
+    """CoLSTIM as Algorithm 1 has it."""
+
+
+class MaxInPByMLE(FullMLE, reference.MaxInP):
+    """MaxInP with the full estimate."""
+
+
+def twin_of(policy, n, d, horizon):
+    """The reference for a policy of the figures."""
+    given = policy.get_params()
+    if isinstance(policy, fc.UniformPairs):
+        return reference.UniformPairs(n)
+    if isinstance(policy, (fc.SelfSparring, fc.DoubleThompson)):
+        return getattr(reference, type(policy).__name__)(n)
+    model = given["comparison"]
+    plain = MODELS[type(model)](*model)
+    options = {"comparison": plain, "n_arms": n, "horizon": horizon}
+    if isinstance(given["estimator"], fc.MLE):
+        return {fc.CoLSTIM: CoLSTIMByMLE, fc.MaxInP: MaxInPByMLE}[type(policy)](d, **options)
+    rate = {"learning_rate": given["estimator"].learning_rate, "radius": given["estimator"].radius}
+    return getattr(reference, type(policy).__name__)(d, **options, **rate)
+
+
+def slow_regret(policy, label, scenario, horizon, seed, run):
+    """Average regret of a run, one round at a time by the reference, with the draws that the library takes."""
+    source = scenario.start(seed, run)
+    key = SeedSequence(seed, spawn_key=(streams.POLICY, run, *streams.label_key(label)))
+    rng = streams.generator(streams.entropy_of(key))
+    twin = twin_of(policy, scenario.n_arms, scenario.n_features, horizon)
+    index_only = isinstance(policy, (fc.SelfSparring, fc.DoubleThompson))
+    drawing = policy._fitted_to(scenario.n_features, scenario.n_arms, horizon, key) if index_only else None
+    total = 0.0
+    for _ in range(horizon):
+        chunk = source.next_chunk(1)
+        contexts, utilities = chunk.contexts[0].T.copy(), chunk.utilities[0].copy()
+        draws = _own_draws(drawing, contexts) if index_only else twin.draw(rng, scenario.n_arms)
+        first, second = twin.select(contexts, *draws)
+        first_won = bool(utilities[first] - utilities[second] + chunk.latent[0] > 0.0)
+        if first != second:
+            twin.update(contexts[first] - contexts[second], first_won)
+        if index_only and first != second:
+            drawing.update(drawing._asked, first_won)
+        total += reference.regret(utilities, first, second)[0]
+    return total
+
+
+def _own_draws(policy, contexts):
+    """The samples behind an index-only policy's choice; they depend on its counts, so the policy itself draws."""
+    before = copy.copy(policy)
+    policy._asked = policy.select(contexts)
+    return draws_of(before, policy._buffers.raw, policy._buffers.work)
+
+
+def draws_of(policy, raw, work):
+    """The uniforms and samples that a choice of the policy took, as the reference takes them."""
+    if isinstance(policy, fc.SelfSparring):
+        return np.empty(0), work[:2].copy()
+    n = len(policy._state.wins)
+    theta = np.full((2, n, n), np.nan)
+    key = np.uint64(key_from(raw[0], raw[1]))
+    for i in range(n):
+        for j in range(i + 1, n):
+            theta[0, i, j] = double_thompson.coin(policy._state.bars[i, j], key, i * n + j)
+            theta[0, j, i] = 1.0 - theta[0, i, j]
+    theta[1] = work[3][:, np.newaxis]  # the samples for whichever arm is first
+    return raw[2:], theta

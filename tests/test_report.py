@@ -1,0 +1,226 @@
+"""The report: what it says comes from the data, it holds every picture, and a browser fetches nothing for it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fastcolst as fc
+from fastcolst.cli import main
+from fastcolst.report import Table, _reproduction_page, claims_table, pictures, verdicts, write_report
+from fastcolst.reproduction import TARGETS, Results, Settings, parts, timed_cells
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+SETTINGS = Settings(horizon=4_000, runs=12, timed_runs=3)
+FACTORS = {"CoLSTIM": 0.5, "MaxInP": 0.9}
+
+
+def made_results(targets=TARGETS, factors=None, settings=SETTINGS) -> Results:
+    """A reproduction whose numbers are made up: straight curves, CoLSTIM best, MaxInP slightly better than Random."""
+    rng = np.random.default_rng(3)
+    factors = {**FACTORS, **(factors or {})}
+    there = {part.name: part for target in targets for part in parts(target, settings)}
+    frames, seconds = {}, {}
+    for name, part in there.items():
+        rows = []
+        for scenario in part.scenarios:
+            T = part.horizon_of(scenario)
+            for policy in part.policies:
+                slope = 0.1 * factors.get(policy, factors.get(policy.partition(",")[0].partition("-")[0], 1.0))
+                for run in range(part.runs):
+                    for t in (T // 2, T):
+                        regret = t * slope * (1.0 + 0.02 * rng.standard_normal())
+                        rows.append((scenario, policy, run, t, regret, 0.5 * regret, 0))
+        columns = ["scenario", "policy", "run", "round", "average_regret", "weak_regret", "self_duels"]
+        frames[name] = pd.DataFrame(rows, columns=columns)
+        seconds[name] = (
+            frames[name].groupby(["scenario", "policy", "run"], sort=False).size().reset_index(name="seconds")
+        )
+    timings = {
+        name: [
+            {"policy": label, "run": run, "choosing": 1.0 + 0.1 * run, "learning": 0.5, "fused": 0.2 + 0.01 * run}
+            for label in policies
+            for run in range(settings.timed_runs)
+        ]
+        for target in targets
+        for name, (_, _, policies) in timed_cells(target, settings).items()
+    }
+    return Results(
+        settings=settings,
+        targets=list(targets),
+        parts=list(there.values()),
+        frames=frames,
+        seconds=seconds,
+        timings=timings,
+        machine={"python": "3"},
+        walls=dict.fromkeys(there, 1.0),
+    )
+
+
+class Page(HTMLParser):
+    """What a page refers to, its images, its tables' rows."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.references, self.images, self.tags = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.references += [
+            given[name] for name in ("src", "href", "srcset", "poster", "data", "action") if name in given
+        ]
+        if tag == "img":
+            self.images.append(given)
+
+
+@pytest.fixture(scope="module")
+def html():
+    return _reproduction_page(made_results()).to_html()
+
+
+def test_the_page_holds_every_panel_and_refers_to_nothing_outside(html):
+    page = Page(html)
+    assert len(page.images) == sum(len(picture.panels) for picture in pictures(made_results())) == 43
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") and image["alt"] for image in page.images)
+    assert all(reference.startswith("data:") for reference in page.references)
+    assert not {"script", "iframe", "object", "embed"} & set(page.tags)
+    assert "url(" not in html and "@import" not in html
+
+
+def test_the_page_says_what_the_paper_leaves_open(html):
+    assert "The paper states no horizon" in html
+    for text in ("T = 1,000", "T = 3,000", "T = 4,000", "With and without projection", "SGD(0.5)", "variance 5"):
+        assert text in html
+
+
+def outcome(results, text):
+    return [verdict.outcome for verdict in verdicts(results) if verdict.claim.text.startswith(text)]
+
+
+def test_verdicts_turn_with_the_data():
+    assert set(outcome(made_results(["figure1"]), "CoLSTIM is best")) == {"holds"}
+    reversed_ = made_results(["figure1"], {"CoLSTIM": 1.2, "MaxInP": 0.4})
+    assert set(outcome(reversed_, "CoLSTIM is best")) == {"does not hold"}
+    assert set(outcome(reversed_, "MaxInP is only slightly")) == {"does not hold"}
+    assert "| does not hold |" in claims_table(verdicts(reversed_)).to_markdown()
+
+
+def test_targets_that_were_not_asked_for_are_not_shown():
+    results = made_results(["sgd-vs-mle"])
+    assert [picture.name for picture in pictures(results)] == ["sgd-vs-mle"]
+    assert {v.claim.of for v in verdicts(results)} == {"regret", "spread"}
+
+
+def test_tables_as_markdown_and_csv():
+    table = Table("t", "", "", ("what", "value"), [("|x| <= 1", "1,000")])
+    assert table.to_markdown() == "| what | value |\n| --- | --: |\n| \\|x\\| <= 1 | 1,000 |\n"
+    assert list(csv.reader(table.to_csv().splitlines())) == [["what", "value"], ["|x| <= 1", "1,000"]]
+
+
+@pytest.mark.long
+def test_the_commands_write_figures_tables_and_the_page(tmp_path, capsys):
+    out = tmp_path / "out"
+    small = ["--runs", "2", "--horizon", "600", "--out", str(out), "--quiet", "--threads", "1"]
+    assert main(["reproduce", "misspecification", *small]) == 0
+    printed = capsys.readouterr().out
+    assert "this command, report" in printed and printed.endswith(f"wrote {out / 'report.html'}\n")
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert {"figures/misspecification.png", "figures/misspecification.svg", "report.html"} <= names
+    assert {"tables/claims.md", "tables/claims.csv", "tables/regret.csv", "tables/time.md"} <= names
+    before = (out / "report.html").read_bytes()
+    (out / "report.html").unlink()
+    assert main(["report", str(out)]) == 0
+    assert (out / "report.html").read_bytes() == before
+    assert main(["reproduce", "misspecification", *small[2:], "--runs", "3"]) == 2
+    assert "other settings: runs is 2 there, 3 here" in capsys.readouterr().err
+
+
+def test_a_study_of_ones_own_has_a_report(tmp_path):
+    study = fc.Study(
+        policies={"A & <b>": fc.UniformPairs(), "CoLSTIM": {"name": "CoLSTIM", "estimator": "sgd"}},
+        scenarios={
+            "mine": fc.Scenario.easy(n_arms=4, n_features=2),
+            "hard": {"name": "hard", "n_arms": 4, "n_features": 2},
+        },
+        horizon=40,
+        runs=2,
+        checkpoints=4,
+    )
+    study.run(tmp_path, progress=False, threads=1)
+    path = write_report(tmp_path)
+    text = path.read_text()
+    assert "A &amp; &lt;b&gt;" in text and "<b>" not in text
+    assert len(Page(text).images) == 2 and "claims" not in text
+    assert (tmp_path / "figures" / "regret.png").stat().st_size > 0
+    study.run(tmp_path, progress=False)  # the report does not stand in the way of resuming
+
+
+def test_a_folder_without_a_study_is_one_error(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# --- in a browser -------------------------------------------------------------------------------------------
+
+PROBE = """<script>
+addEventListener("load", () => requestAnimationFrame(() => {
+  const images = [...document.images];
+  const all = [...document.querySelectorAll("body *")];
+  const wide = all.filter(e => e.getBoundingClientRect().right > innerWidth + 1);
+  const texts = [...document.querySelectorAll("p, td, th, dd")];
+  const report = document.createElement("pre");
+  report.id = "probe";
+  report.textContent = JSON.stringify({
+    width: innerWidth, scroll: document.documentElement.scrollWidth, wide: wide.map(e => e.outerHTML.slice(0, 80)),
+    images: images.length, drawn: images.filter(i => i.complete && i.naturalWidth > 0 && i.clientWidth > 200).length,
+    fetched: performance.getEntriesByType("resource").map(e => e.name).filter(name => !name.startsWith("data:")),
+    small: texts.filter(e => parseFloat(getComputedStyle(e).fontSize) < 12).length,
+  });
+  document.body.append(report);
+}));
+</script></body>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_draws_everything_and_fetches_nothing(html, tmp_path, width):
+    """Headless Chromium's window is at least 500 pixels wide, so the page stands in a frame of the wanted width."""
+    (tmp_path / "page.html").write_text(html.replace("</body>", PROBE), encoding="utf-8")
+    frame = (
+        f'<iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe><script>'
+        'addEventListener("load", () => setTimeout(() => { document.body.append('
+        'document.querySelector("iframe").contentDocument.getElementById("probe")); }, 200));</script>'
+    )
+    (tmp_path / "frame.html").write_text(frame, encoding="utf-8")
+    log = tmp_path / "net.json"
+    done = subprocess.run(
+        [
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            f"--user-data-dir={tmp_path / 'profile'}", "--allow-file-access-from-files", "--window-size=1400,1000",
+            f"--log-net-log={log}", "--virtual-time-budget=5000", "--dump-dom", (tmp_path / "frame.html").as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stderr[-500:]
+    probe = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    assert probe["width"] == width
+    assert probe["images"] == probe["drawn"] == 43
+    assert probe["scroll"] <= width and probe["wide"] == []
+    assert probe["fetched"] == [] and probe["small"] == 0
+    # Whatever the page asked for would stand in the browser's own log of requests with its address.
+    asked = re.findall(r'"url":"(https?://[^"]+)"', log.read_text(encoding="utf-8", errors="replace"))
+    own = ("google.com", "googleapis.com", "gstatic.com", "gvt1.com")  # what the browser asks for itself
+    assert [url for url in asked if not any(name in url for name in own)] == []
