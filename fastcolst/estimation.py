@@ -45,7 +45,7 @@ from fastcolst.likelihood import (
 from fastcolst.likelihood import LEARNED as N_LEARNED
 from fastcolst.linalg import dot, rank_one_inverse, unwhiten, whiten_contrast
 
-__all__ = ["MLE", "SGD", "OnlineNewton", "estimator_of", "is_stale", "learn"]
+__all__ = ["MLE", "SGD", "OnlineNewton", "doubt", "estimator_of", "is_stale", "learn"]
 
 LEARNED = 0
 OVERFLOW = 1
@@ -86,6 +86,15 @@ def is_stale(self: Any, memory: Any, wanted: bool) -> bool:
     ``wanted`` says whether theta is about to be used. An estimator without this method is always up to date.
     """
     return False
+
+
+@generic
+def doubt(self: Any, memory: Any) -> float:
+    """The least probability that a prediction from the memory may give to either outcome.
+
+    0 for an estimator without this method: predictions are then F of the margin, however certain.
+    """
+    return 0.0
 
 
 class SGDMemory(NamedTuple):
@@ -332,7 +341,8 @@ class MLE(NamedTuple):
     Notes
     -----
     A comparison costs O(d^2), and now and then a pass over all of them O(n d^2). Memory: 8 d bytes for each
-    comparison. ``policy.status`` tells how the estimate stands: "interior", "boundary" (a larger ball would give a
+    comparison. While they can all be explained theta is as large as the ball allows, and so certain that predictions of
+    a log are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them. ``policy.status`` tells how the estimate stands: "interior", "boundary" (a larger ball would give a
     larger estimate), "separated" (every comparison is explained: no finite maximum) or "not-converged".
 
     References
@@ -399,6 +409,10 @@ class MLE(NamedTuple):
     def is_stale(self, memory: Any, wanted: bool) -> bool:
         """Whether theta is wanted and the predicted error exceeds the tolerance."""
         return wanted and _is_inexact(memory, self.tolerance)
+
+    def doubt(self, memory: Any) -> float:
+        """1/(n + 2) after n comparisons, by the rule of succession: that few were all explained proves little."""
+        return 1.0 / (memory.codes[N_LEARNED] + 2.0)
 
     def refresh(self, model: Any, memory: Any) -> None:
         """Bring theta within the tolerance of the maximum."""

@@ -183,7 +183,15 @@ def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPa
     }
 
 
-@pytest.mark.parametrize(("options", "loss"), [("--estimator sgd", 0.5735), ("--learning-rate 0.02", 0.4825)])
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ("--estimator sgd", 0.5735),
+        ("--learning-rate 0.02", 0.4825),
+        pytest.param("--estimator mle", 0.4776, marks=pytest.mark.long),
+        pytest.param("--estimator online-newton", 0.4774, marks=pytest.mark.long),
+    ],
+)
 def test_football_matches_since_1990(shared: Path, capsys: pytest.CaptureFixture[str], options: str, loss: float):
     path = shared / "data" / "intl_football" / "pairs.npz"
     assert main(["replay", str(path), "--where", "year >= 1990", *options.split()]) == 0

@@ -403,3 +403,17 @@ def test_an_estimators_repr_builds_it_again(estimator):
     again = eval(repr(estimator), {"MLE": fc.MLE, "OnlineNewton": fc.OnlineNewton})  # noqa: S307  the property itself
     assert again == estimator
     assert type(again) is type(estimator)
+
+
+def test_few_answers_that_are_all_explained_are_no_certainty():
+    """A log is predicted with at most the certainty of the rule of succession; what theta says stays as it is."""
+    contrasts = np.random.default_rng(3).normal(size=(30, 3))
+    policy, slow = fc.CoLSTIM(3, horizon=100), fc.CoLSTIM(3, horizon=100)
+    predicted = policy.learn_and_predict(contrasts, contrasts[:, 0] > 0)
+    n_capped = 0
+    for n, z in enumerate(contrasts):
+        plain, least = slow.probability(z, np.zeros(3)), 1.0 / (n + 2.0)
+        assert predicted[n] == pytest.approx(np.clip(plain, least, 1.0 - least), rel=1e-6)
+        n_capped += not least <= plain <= 1.0 - least
+        slow.learn_and_predict(z[np.newaxis], [z[0] > 0])
+    assert n_capped > len(contrasts) // 4

@@ -421,7 +421,8 @@ class LinearPolicy(Policy):
         Returns
         -------
         (m,) float64
-            The probabilities that the first wins, each from the comparisons before it.
+            The probabilities that the first wins, each from the comparisons before it; with :class:`fastcolst.MLE`
+            none is nearer to 0 or 1 than 1/(n + 2) after n comparisons.
 
         Raises
         ------

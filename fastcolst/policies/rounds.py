@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import generic, helper, kernel, register
 from fastcolst.comparison import cdf
-from fastcolst.estimation import LEARNED, OVERFLOW, STALE, is_stale, learn
+from fastcolst.estimation import LEARNED, OVERFLOW, STALE, doubt, is_stale, learn
 from fastcolst.linalg import factorise, rank_one_inverse, squared_widths, utilities, whiten, whiten_contrast
 from fastcolst.selection import all_finite, all_rows_finite, random_pair
 
@@ -371,7 +371,8 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
             margin = 0.0
             for k in range(contrasts.shape[1]):
                 margin += state.memory.theta[k] * contrasts[row, k]
-            out[row] = cdf(rule.model, margin)
+            least = doubt(rule.estimator, state.memory)
+            out[row] = min(max(cdf(rule.model, margin), least), 1.0 - least)
         state.counters[LOGGED] += 1
         code = update(rule, state, (-1, -1), contrasts[row], wins[row])
         if code != LEARNED:
