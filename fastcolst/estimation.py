@@ -342,8 +342,9 @@ class MLE(NamedTuple):
     -----
     A comparison costs O(d^2), and now and then a pass over all of them O(n d^2). Memory: 8 d bytes for each
     comparison. While they can all be explained theta is as large as the ball allows, and so certain that predictions of
-    a log are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them. ``policy.status`` tells how the estimate stands: "interior", "boundary" (a larger ball would give a
-    larger estimate), "separated" (every comparison is explained: no finite maximum) or "not-converged".
+    a log are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them. ``policy.status`` tells how the estimate stands:
+    "interior", "boundary" (a larger ball would give a larger estimate), "separated" (every comparison is explained: no
+    finite maximum) or "not-converged".
 
     References
     ----------
