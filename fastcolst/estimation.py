@@ -25,7 +25,6 @@ from fastcolst.likelihood import (
     MU,
     PULL,
     RIGHT,
-    SAFETY,
     SCALES,
     STATUS,
     STATUSES,
@@ -306,7 +305,7 @@ def _is_inexact(memory: Any, tolerance: float) -> bool:
     codes = memory.codes
     if codes[CURRENT] == codes[N_LEARNED]:
         return False
-    return codes[WARM] == 0 or not SAFETY * predicted_error(memory) <= tolerance
+    return codes[WARM] == 0 or not predicted_error(memory) <= tolerance
 
 
 AUTO_RADIUS = 20.0

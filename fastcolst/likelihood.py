@@ -28,8 +28,6 @@ ROWS = 512
 """Comparisons in a block: kernels run over whole blocks, whose rows lie in the first-level cache by coordinate."""
 
 MAX_PASSES = 60
-SAFETY = 1.5
-"""Theta is passed over when this times the predicted error exceeds the tolerance."""
 FIRST_KAPPA = 0.5
 SMALLEST_KAPPA = 0.002
 LARGEST_KAPPA = 2.0
@@ -407,13 +405,17 @@ def drift(evidence: Any) -> tuple[float, float]:
 
 @helper
 def predicted_error(evidence: Any) -> float:
-    """Distance from the maximum in standard errors, as predicted from the drift. O(d)."""
+    """Distance from the maximum in standard errors, as predicted from the drift, with a margin. O(d).
+
+    Theta is passed over when this exceeds the tolerance. The margin, 1.5 + 1/d, is larger for few features: there one
+    drift is a poorer guide to the next.
+    """
     numbers = evidence.numbers
     errors, reach = drift(evidence)
     total = numbers[RESIDUAL] + numbers[KAPPA] * errors * reach
     if numbers[MU] > 0.0:  # the multiplier in the factor is out of date as well
         total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * errors
-    return float(total)
+    return float(total * (1.5 + 1.0 / evidence.theta.size))
 
 
 @kernel
@@ -443,7 +445,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     d, size = theta.size, evidence.history.size[0]
     near = codes[WARM] == 1 and numbers[MU] == 0.0
     goal = 0.1 * tolerance
-    expected = SAFETY * predicted_error(evidence)
+    expected = predicted_error(evidence)
     errors, reach = drift(evidence)
     basis = errors * reach
     shrink = min(1.0, objective.radius / max(length(theta, vectors[METRIC]), TINY))
