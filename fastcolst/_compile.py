@@ -447,6 +447,48 @@ def _compiled_handle(value: Any) -> Any:
     return scope["make"]
 
 
+def slot(stacked: Any, index: int) -> Any:
+    """One of several equal NamedTuples whose arrays were stacked along a first axis: views of its arrays.
+
+    Fields that the class names in ``shared`` belong to all of them and are passed on as they are. In kernels both
+    sides are handles: one is allocated for each NamedTuple, and no array.
+    """
+    shared = getattr(type(stacked), "shared", ())
+    return type(stacked)(
+        *(
+            field if name in shared else slot(field, index) if isinstance(field, tuple) else field[index, ...]
+            for name, field in zip(stacked._fields, stacked, strict=True)
+        )
+    )
+
+
+def _slot_type(type_: Any) -> Any:
+    if isinstance(type_, types.Array):
+        return type_.copy(ndim=type_.ndim - 1)
+    shared = getattr(type_.instance_class, "shared", ())
+    fields = [
+        (name, field if name in shared else _slot_type(field))
+        for name, field in type_.field_dict.items()
+    ]
+    return HandleType(fields, type_.instance_class)
+
+
+@overload(slot, jit_options=dict(FLAGS), strict=False)  # type: ignore[untyped-decorator]
+def _compiled_slot(stacked: Any, index: Any) -> Any:
+    shared = getattr(stacked.instance_class, "shared", ())
+    lines = ["def take(stacked, index):", "    made = new(slot_type)"]
+    for name, field in stacked.field_dict.items():
+        if name in shared:
+            lines.append(f"    made.{name} = stacked.{name}")
+        elif isinstance(field, types.Array):
+            lines.append(f"    made.{name} = stacked.{name}[index, ...]")
+        else:
+            lines.append(f"    made.{name} = slot(stacked.{name}, index)")
+    scope = {"slot": slot, "slot_type": _slot_type(stacked), "new": structref.new}
+    exec("\n".join([*lines, "    return made"]), scope)  # noqa: S102  as above
+    return scope["take"]
+
+
 @kernel
 def _agent(rule: Any, state: Any) -> Any:
     return Agent(rule, handle(state))

@@ -1,0 +1,533 @@
+"""Stages: what Sup-CoLSTIM and Sta'D share.
+
+Auer's technique: estimates that are trusted must come from answers that did not depend on them. There are S =
+floor(log2 T) stages, each with a Gram matrix M^(s) and an estimate theta^(s) of its own. All of them hold the
+exploration; later a round teaches at most one. A round goes through the stages with the arms that survive, at first all
+of them. With w_ij = c1 |x_i - x_j| in the norm of M^(s)^-1, in stage s
+
+    if w_ij <= 1/sqrt(T) for all pairs of survivors, the round ends: its duel is between good arms and teaches nobody;
+    if w_ij <= 2^-s for all of them, those stay whose utility x_i'theta^(s) is within 2^-s of the best, and the next
+        stage follows;
+    otherwise the round ends with a duel of two survivors for which w_ij > 2^-s, which teaches this stage.
+
+The last stage is never left, since 2^-S < 1/sqrt(T). Line numbers are those of Algorithm 2 in Bengs, Saha, Huellermeier
+(2022).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst._compile import handle, helper, register, slot
+from fastcolst.estimation import LEARNED, OVERFLOW, is_stale
+from fastcolst.likelihood import ROWS, History
+from fastcolst.linalg import squared_widths, utilities, whiten
+from fastcolst.pairs import BLOCK, squared_distances, squared_radii
+from fastcolst.policies.base import Duel, LinearPolicy, snapshot
+from fastcolst.policies.checks import count
+from fastcolst.policies.rounds import (
+    EXPLORATION_END,
+    FACTORED,
+    LESSON,
+    N_COUNTERS,
+    LinearState,
+    confidence_scale,
+    horizon_of,
+    linear_state,
+    update_linear,
+)
+from fastcolst.selection import all_finite
+
+__all__ = ["REASONS", "Stage", "StageState", "StagewisePolicy", "Survivors", "descend", "note", "stage_work_shape"]
+
+# Why a round ended where it did: columns of the tallies.
+EXPLORATION = 0
+WIDTH = 1
+CONFIDENT = 2
+REASONS = ("exploration", "width", "confident")
+"""exploration: before all stages. width: a pair of survivors was too wide. confident: none was wider than 1/sqrt(T)."""
+ELIMINATE = 3
+
+# Whom a round teaches, `counters[LESSON]`, unless it is the number of a stage.
+EVERYONE = 0
+NOBODY = -1
+
+TAUGHT = N_COUNTERS
+"""Place in `counters`: stages that have learned the comparison which is for everyone and is not yet done with."""
+
+
+@register
+class StageState(NamedTuple):
+    """What a policy with stages knows.
+
+    counters (8,) int64, gram (d, d), factor (d, d), memory and scratch (2, d): those of :class:`LinearState`, for stage
+    1, which alone learns during the exploration. later: those of stages 2 to S, stacked along a first axis, from the
+    end of the exploration on. stale (S,) int64: 1 where theta must be refreshed. learned (S,) int64: comparisons
+    learned. tallies (S + 1, 3) int64: rounds by the stage in which they ended, 0 for the exploration, and by
+    ``REASONS``.
+    """
+
+    counters: NDArray[np.int64]
+    gram: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    memory: Any
+    scratch: NDArray[np.float64]
+    later: Any
+    stale: NDArray[np.int64]
+    learned: NDArray[np.int64]
+    tallies: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, first: LinearState, model_of_later: LinearState, n_stages: int) -> Self:
+        """The state in which stage 1 is as given, and later stages will be like the other state in size."""
+        later = stacked(model_of_later, n_stages - 1)
+        later.counters[FACTORED] = 1
+        return cls(
+            np.append(first.counters, 0),
+            *first[1:],
+            later,
+            np.zeros(n_stages, np.int64),
+            np.zeros(n_stages, np.int64),
+            np.zeros((n_stages + 1, len(REASONS)), np.int64),
+        )
+
+    def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
+        """Whether the theta of some stage is out of date; only that of stage 1 is looked at closely."""
+        n_stale = 0
+        for s in range(self.stale.size):
+            n_stale += self.stale[s]
+        return n_stale > 0 or is_stale(rule.estimator, self.memory, wanted)
+
+    def refresh_estimate(self, rule: Any) -> None:
+        """Bring up to date what is known to be stale, or else stage 1."""
+        stale = np.flatnonzero(self.stale)
+        for s in stale if len(stale) else (0,):
+            rule.estimator.refresh(rule.model, memory_of(self, int(s) + 1))
+        self.stale[:] = 0
+
+    def open_stages(self) -> None:
+        """Let the later stages begin with what stage 1 has learned. Their pool has room for it."""
+        spread(self.gram, self.later.gram)
+        spread(self.factor, self.later.factor)
+        spread(self.memory, self.later.memory)
+        self.learned[1:] = self.learned[0]
+
+
+# --- several memories in one ----------------------------------------------------------------------------------
+
+
+def stacked(value: Any, n: int) -> Any:
+    """Zeros for n NamedTuples like the given one, whose arrays have a first axis of n; see :func:`slot`."""
+    if not isinstance(value, tuple):
+        return np.zeros((n, *value.shape), value.dtype)
+    shared = getattr(type(value), "shared", ())
+    return type(value)(
+        *(
+            field if name in shared else stacked(field, n)
+            for name, field in zip(value._fields, value, strict=True)  # type: ignore[attr-defined]
+        )
+    )
+
+
+def spread(source: Any, target: Any) -> None:
+    """Copy one NamedTuple into each place of a stack of them. Histories share the blocks that are full."""
+    if not isinstance(source, tuple):
+        target[:] = source
+        return
+    if isinstance(source, History):
+        n_full, rest = divmod(int(source.size[0]), ROWS)
+        target.blocks[:n_full] = source.blocks[source.owned[:n_full]]
+        target.owned[:, :n_full] = np.arange(n_full)
+        target.used[0] = n_full
+        if rest:
+            n = len(target.owned)
+            target.blocks[n_full : n_full + n] = source.blocks[source.owned[n_full]]
+            target.owned[:, n_full] = n_full + np.arange(n)
+            target.used[0] += n
+        target.size[:] = source.size
+        return
+    shared = getattr(type(source), "shared", ())
+    for name in source._fields:  # type: ignore[attr-defined]
+        if name not in shared:
+            spread(getattr(source, name), getattr(target, name))
+
+
+def memory_of(state: StageState, stage: int) -> Any:
+    """The estimator's memory of a stage, 1 to S, as it is."""
+    return state.memory if stage == 1 else slot(state.later.memory, stage - 2)
+
+
+# --- a round --------------------------------------------------------------------------------------------------
+
+N_ROWS = 6
+
+
+class Survivors(NamedTuple):
+    """The arms that survive, one for each of the first columns; columns are padded to whole blocks.
+
+    matrix (d + 6, n), whose rows are points (d, n), the arms whitened by a stage's factor, then utility, square
+    (squared widths), label (index of the arm), partners (in how many wide pairs the arm is), and two of scratch,
+    values and noise, (n,) each.
+    """
+
+    matrix: NDArray[np.float64]
+    points: NDArray[np.float64]
+    utility: NDArray[np.float64]
+    square: NDArray[np.float64]
+    label: NDArray[np.float64]
+    partners: NDArray[np.float64]
+    values: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+
+@helper
+def stage_work_shape(n_arms: int, n_features: int) -> tuple[int, int]:
+    """Rows and columns of the scratch of a choice, whatever the number of stages."""
+    return n_features + N_ROWS, -(-n_arms // BLOCK) * BLOCK
+
+
+@helper
+def survivors_of(work: Any) -> Any:
+    """The arms in a matrix of :func:`stage_work_shape`."""
+    d = work.shape[0] - N_ROWS
+    return Survivors(
+        work, work[:d], work[d], work[d + 1], work[d + 2], work[d + 3], work[d + 4], work[d + 5]
+    )
+
+
+@helper
+def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[int, int, int]:
+    """Go through the stages until the round ends.
+
+    Parameters
+    ----------
+    rule, state : the policy's
+    contexts : (d, n) float64
+        Arms as columns.
+    arms : Survivors
+        Overwritten.
+
+    Returns
+    -------
+    stage, reason, n_survivors : int
+        Where the round ends, ``WIDTH`` or ``CONFIDENT``, and how many columns of ``arms`` survive; or stage 0 when a
+        utility or a width is not finite.
+
+    Notes
+    -----
+    O(n d^2) for each stage that is passed, and O(m^2 d) for pairs of m survivors in the last one and where it takes a
+    look at pairs to tell whether one of them is too wide. Allocates nothing.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 6 to 11, 16 to 19.
+    """
+    n = contexts.shape[1]
+    scale, finest = confidence_scale(rule, state), 1.0 / np.sqrt(horizon_of(rule, state))
+    size, stage = everyone(arms, n), 0  # line 6
+    while True:  # 2^-S < 1/sqrt(T): stage S has only two ways out
+        stage += 1
+        if not survey(state, stage, contexts, size, arms):
+            return 0, 0, 0
+        verdict = judge(arms, size, scale, 2.0**-stage, finest)
+        if verdict != ELIMINATE:
+            return stage, verdict, size
+        size = eliminate(arms, size, 2.0**-stage)
+
+
+@helper
+def everyone(arms: Any, n: int) -> int:
+    """Let all n arms survive; returns n."""
+    for j in range(n):
+        arms.label[j] = j
+    return n
+
+
+@helper
+def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
+    """Whiten the survivors and find utilities and squared widths in a stage; False when one is not finite. O(n d^2)."""
+    factor, theta = state.factor, state.memory.theta
+    if stage > 1:
+        factor, theta = state.later.factor[stage - 2], state.later.memory.theta[stage - 2]
+    n = contexts.shape[1]
+    whiten(factor, contexts, arms.points)
+    utilities(theta, contexts, arms.utility[:n])
+    squared_widths(arms.points, arms.square[:n])
+    if not (all_finite(arms.utility[:n]) and all_finite(arms.square[:n])):
+        return False
+    if size < n:
+        matrix, label = arms.matrix, arms.label
+        for row in range(contexts.shape[0] + 2):  # points, utility and square
+            for j in range(size):
+                matrix[row, j] = matrix[row, int(label[j])]
+    return True
+
+
+@helper
+def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> int:
+    """How a stage goes on: ``CONFIDENT``, ``ELIMINATE`` or ``WIDTH``; then ``partners`` are counted.
+
+    All distances are at most twice the largest one from the centroid, and one of them is at least as large as that. In
+    O(size d) this often spares the O(size^2 d) of all pairs.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
+    """
+    squared_radii(arms.points, size, arms.values)
+    largest = 0.0
+    for j in range(size):
+        largest = max(largest, arms.values[j])
+    reach = scale * np.sqrt(largest)
+    above, below = 2.0 * reach * (1.0 + 1e-12), reach * (1.0 - 1e-12)
+    if above <= finest:
+        return CONFIDENT
+    if above <= width and below > finest:
+        return ELIMINATE
+    n_wide, n_coarse = count_wide(arms, size, (width / scale) ** 2, (finest / scale) ** 2)
+    if n_coarse == 0.0:
+        return CONFIDENT
+    return WIDTH if n_wide > 0.0 else ELIMINATE
+
+
+@helper
+def count_wide(arms: Any, size: int, wide: float, coarse: float) -> tuple[float, float]:
+    """How many pairs have a squared distance above each of two limits; for the first, also how many of each arm.
+
+    O(size^2 d / 2).
+    """
+    partners, values = arms.partners, arms.values
+    for j in range(size):
+        partners[j] = 0.0
+    n_wide, n_coarse = 0.0, 0.0
+    for i in range(size - 1):
+        squared_distances(arms.points, i, i + 1, size, values)
+        own = 0.0
+        for j in range(np.uint64(i + 1), np.uint64(size)):
+            is_wide = 1.0 if values[j] > wide else 0.0
+            partners[j] += is_wide
+            own += is_wide
+            n_coarse += 1.0 if values[j] > coarse else 0.0
+        partners[i] += own
+        n_wide += own
+    return n_wide, n_coarse
+
+
+@helper
+def eliminate(arms: Any, size: int, slack: float) -> int:
+    """Keep the labels of those survivors whose utility is within ``slack`` of the best; returns their number. O(size).
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 2, line 17.
+    """
+    best = -np.inf
+    for j in range(size):
+        best = max(best, arms.utility[j])
+    kept = 0
+    for j in range(size):
+        if arms.utility[j] + slack >= best:
+            arms.label[kept] = arms.label[j]
+            kept += 1
+    return kept
+
+
+@helper
+def note(state: Any, stage: int, reason: int) -> None:
+    """Remember where and why a round ended, and whom its answer will teach."""
+    state.tallies[stage, reason] += 1
+    state.counters[LESSON] = EVERYONE if reason == EXPLORATION else stage if reason == WIDTH else NOBODY
+
+
+# --- an answer ------------------------------------------------------------------------------------------------
+
+
+@helper
+def learner_of(state: Any, stage: int) -> Any:
+    """The linear state of a stage."""
+    if stage == 1:
+        return handle(LinearState(state.counters, state.gram, state.factor, state.memory, state.scratch))
+    return slot(state.later, stage - 2)
+
+
+@helper
+def teach(rule: Any, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    """Learn one comparison in the stages that it is for: that of its round, or all of them.
+
+    For all are the rounds of the exploration and logged comparisons. Returns a code of
+    :func:`fastcolst.estimation.learn`; after ``FULL`` and ``STALE`` the same comparison goes on where it stopped.
+
+    O(d^2) for each of these stages, besides the estimator's cost.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 3, 8, 9, 13, 20.
+    """
+    counters = state.counters
+    lesson = EVERYONE if pair[0] < 0 else counters[LESSON]
+    if lesson == NOBODY:
+        return LEARNED
+    opened = counters[EXPLORATION_END] >= 0
+    first, last = lesson, lesson
+    if lesson == EVERYONE:
+        first, last = 1, state.stale.size if opened else 1
+    for stage in range(first + counters[TAUGHT], last + 1):
+        learner = learner_of(state, stage)
+        code = update_linear(learner, rule.estimator, rule.model, contrast, won)
+        if code != LEARNED:
+            counters[TAUGHT] = 0 if code == OVERFLOW else stage - first
+            return code
+        state.learned[stage - 1] += 1
+        state.stale[stage - 1] = is_stale(rule.estimator, learner.memory, opened)
+    counters[TAUGHT] = 0
+    return LEARNED
+
+
+# --- the object -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """What one stage of a policy knows.
+
+    Attributes
+    ----------
+    theta : (n_features,) float64
+        Its estimate, a copy.
+    gram : (n_features, n_features) float64
+        Its Gram matrix M^(s), a copy.
+    count : int
+        Comparisons it has learned: those of the exploration and of logs, and those of rounds that ended in it because
+        a pair was too wide.
+    status : str
+        How its estimate stands; see :attr:`LinearPolicy.status`.
+    """
+
+    theta: NDArray[np.float64]
+    gram: NDArray[np.float64]
+    count: int
+    status: str
+
+
+class StagewisePolicy(LinearPolicy):
+    """A policy with S = floor(log2 T) stages, each with its own estimate and Gram matrix.
+
+    ``theta``, ``gram``, ``utilities``, ``widths``, ``probability`` and ``status`` are stage 1's.
+    """
+
+    _state: Any
+
+    def _new_state(self, rule: Any, ridge: float, exploration_rounds: int) -> Any:
+        assert self._n_features is not None
+        n_stages = max(1, rule.horizon.bit_length() - 1)
+        states = [linear_state(rule.estimator, self._n_features, ridge, exploration_rounds) for _ in range(2)]
+        state = StageState.of(states[0], states[1], n_stages)
+        history = _history_of(state.later.memory)
+        if history is not None and n_stages > 1:  # room in the pool for as much as each would hold alone
+            state = _with_history(state, history.grown((n_stages - 2) * len(history.blocks) * ROWS))
+        return state
+
+    @property
+    def n_stages(self) -> int:
+        """S, the number of stages."""
+        return len(self._state.stale)
+
+    @property
+    def stage_counts(self) -> dict[int, dict[str, int]]:
+        """How many rounds ended in which stage, and why: ``stage_counts[stage][reason]``.
+
+        Stages are 0 for the exploration, which comes before all of them, and 1 to S. The reasons: "exploration"; "width",
+        a pair of surviving arms was too wide, and the answer teaches this stage; "confident", no pair was wider than
+        1/sqrt(T), and the answer teaches nobody. The sum of all is ``round``.
+        """
+        return {s: dict(zip(REASONS, row, strict=True)) for s, row in enumerate(self._state.tallies.tolist())}
+
+    def stage(self, number: int) -> Stage:
+        """What a stage knows; ``number`` is from 1 to ``n_stages``.
+
+        Raises
+        ------
+        ValueError
+            When there is no such stage.
+        """
+        s = count("number", number)
+        if s > self.n_stages:
+            raise ValueError(f"number is {number}; there are {self.n_stages} stages")
+        state = self._state
+        opened = state.counters[EXPLORATION_END] >= 0
+        if not opened:
+            s = 1  # all are alike
+        memory, gram = self._memory_of(s), state.gram if s == 1 else state.later.gram[s - 2]
+        status = self._status_of(memory) if opened else "exploring"
+        return Stage(memory.theta.copy(), gram.copy(), int(state.learned[s - 1]), status)
+
+    def audit(self) -> float:
+        """The largest distance, over the stages, of theta from the exact estimate, in standard errors.
+
+        Raises
+        ------
+        AttributeError
+            When the estimator keeps no history from which the exact estimate could be recomputed, as SGD.
+        """
+        stages = range(1, 2 if self._state.counters[EXPLORATION_END] < 0 else self.n_stages + 1)
+        return max(self._audit_of(self._memory_of(s)) for s in stages)
+
+    def _memory_of(self, stage: int) -> Any:
+        """A stage's memory with theta up to date: a copy, if need be."""
+        if stage == 1:
+            return self._estimate()
+        memory = memory_of(self._state, stage)
+        if self._state.stale[stage - 1]:
+            memory = snapshot(memory)
+            self._rule.estimator.refresh(self._rule.model, memory)
+        return memory
+
+    def _new_buffers(self, n_arms: int, n_features: int) -> Any:
+        if self._rule.horizon == 0:
+            raise ValueError("horizon is None; a policy with stages needs one to choose arms: their number depends on it")
+        return super()._new_buffers(n_arms, n_features)
+
+    def _end_exploration(self) -> bool:
+        due = super()._end_exploration()
+        if due and self._state.counters[EXPLORATION_END] >= 0:
+            self._refresh_estimate()
+            self._make_room(0)
+            self._state.open_stages()
+        return due
+
+    def _make_room(self, n_comparisons: int) -> None:
+        super()._make_room(n_comparisons)
+        history = _history_of(self._state.later.memory)
+        if history is None or not hasattr(self._rule.estimator, "grown"):
+            return
+        # each stage may learn all of them and begin a block; the exploration comes on top when stages open
+        n_blocks = len(history.owned) * (-(-n_comparisons // ROWS) + 1) + len(_history_of(self._state.memory).blocks)
+        if len(history.blocks) - int(history.used[0]) < n_blocks:
+            self._start(self._rule, _with_history(self._state, history.grown(n_blocks * ROWS)))
+
+    def warmup(self) -> None:
+        """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
+        if self._rule.horizon == 0:
+            self._fresh(horizon=2, rng=0).warmup()
+        else:
+            super().warmup()
+
+
+def stage_scale(mu: float, n_arms: int, horizon: int) -> float:
+    """c1 of the theorem on Sup-CoLSTIM, 3/(2 mu) sqrt(2 log(3 n T^2)), with which all estimates hold together."""
+    return 3.0 / (2.0 * mu) * math.sqrt(2.0 * (math.log(3.0 * n_arms) + 2.0 * math.log(horizon)))
+
+
+def _history_of(memory: Any) -> Any:
+    history = getattr(memory, "history", None)
+    return history if isinstance(history, History) else None
+
+
+def _with_history(state: StageState, history: History) -> StageState:
+    memory = state.later.memory._replace(history=history)
+    return state._replace(later=state.later._replace(memory=memory))
