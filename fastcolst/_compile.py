@@ -480,8 +480,9 @@ def _compiled_slot(stacked: Any, index: Any) -> Any:
     for name, field in stacked.field_dict.items():
         if name in shared:
             lines.append(f"    made.{name} = stacked.{name}")
-        elif isinstance(field, types.Array):
-            lines.append(f"    made.{name} = stacked.{name}[index, ...]")
+        elif isinstance(field, types.Array):  # in kernels [index, ...] of a vector is a number
+            view = "[index]" if field.ndim > 1 else "[index : index + 1].reshape(())"
+            lines.append(f"    made.{name} = stacked.{name}{view}")
         else:
             lines.append(f"    made.{name} = slot(stacked.{name}, index)")
     scope = {"slot": slot, "slot_type": _slot_type(stacked), "new": structref.new}

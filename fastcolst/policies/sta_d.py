@@ -13,13 +13,12 @@ import numpy as np
 from fastcolst._compile import helper, register
 from fastcolst.comparison import comparison_model
 from fastcolst.estimation import estimator_of
-from fastcolst.pairs import TIE, squared_distances
 from fastcolst.policies.checks import count, number
 from fastcolst.policies.colstim import theorem_constants
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, explore
 from fastcolst.policies.stages import (
+    CONFIDENT,
     EXPLORATION,
-    WIDTH,
     StagewisePolicy,
     descend,
     note,
@@ -62,36 +61,17 @@ class StaDRule(NamedTuple):
                 note(state, 0, EXPLORATION)
             return first, second
         arms = survivors_of(work)
-        stage, reason, size = descend(self, state, contexts, arms)
+        (stage, reason, size), (first, second) = descend(self, state, contexts, arms)
         if stage == 0:
             return NOT_FINITE, NOT_FINITE
-        first, second = _widest_pair(arms, size) if reason == WIDTH else _best_two(arms.utility[:size])
+        if reason == CONFIDENT:
+            first, second = _best_two(arms.utility[:size])
         note(state, stage, reason)
         return int(arms.label[first]), int(arms.label[second])
 
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
         """One comparison more for the stage of the round, or for all."""
         return teach(self, state, pair, contrast, won)
-
-
-@helper
-def _widest_pair(arms: Any, size: int) -> tuple[int, int]:
-    """The two survivors at the largest distance, the lowest indices among equals. O(size^2 d / 2).
-
-    Arms that are in no wide pair, as ``partners`` knows, are not looked at.
-    """
-    values = arms.values
-    largest, first, second = 0.0, 0, 0
-    for i in range(size - 1):
-        if arms.partners[i] == 0.0:
-            continue
-        squared_distances(arms.points, i, i + 1, size, values)
-        for j in range(i + 1, size):
-            if values[j] > largest:
-                if values[j] > largest * (1.0 + 2.0 * TIE):
-                    first, second = i, j
-                largest = values[j]
-    return first, second
 
 
 @helper

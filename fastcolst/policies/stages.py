@@ -27,7 +27,7 @@ from fastcolst._compile import handle, helper, register, slot
 from fastcolst.estimation import LEARNED, OVERFLOW, is_stale
 from fastcolst.likelihood import ROWS, History
 from fastcolst.linalg import squared_widths, utilities, whiten
-from fastcolst.pairs import BLOCK, squared_distances, squared_radii
+from fastcolst.pairs import BLOCK, TIE, squared_distances
 from fastcolst.policies.base import Duel, LinearPolicy, snapshot
 from fastcolst.policies.checks import count
 from fastcolst.policies.rounds import (
@@ -41,7 +41,7 @@ from fastcolst.policies.rounds import (
     linear_state,
     update_linear,
 )
-from fastcolst.selection import all_finite
+from fastcolst.selection import all_finite, argmax
 
 __all__ = ["REASONS", "Stage", "StageState", "StagewisePolicy", "Survivors", "descend", "note", "stage_work_shape"]
 
@@ -201,7 +201,9 @@ def survivors_of(work: Any) -> Any:
 
 
 @helper
-def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[int, int, int]:
+def descend(
+    rule: Any, state: Any, contexts: Any, arms: Any
+) -> tuple[tuple[int, int, int], tuple[int, int]]:
     """Go through the stages until the round ends.
 
     Parameters
@@ -217,6 +219,8 @@ def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[int, int, 
     stage, reason, n_survivors : int
         Where the round ends, ``WIDTH`` or ``CONFIDENT``, and how many columns of ``arms`` survive; or stage 0 when a
         utility or a width is not finite.
+    first, second : int
+        Columns of the widest pair, when that is the reason.
 
     Notes
     -----
@@ -233,10 +237,10 @@ def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[int, int, 
     while True:  # 2^-S < 1/sqrt(T): stage S has only two ways out
         stage += 1
         if not survey(state, stage, contexts, size, arms):
-            return 0, 0, 0
-        verdict = judge(arms, size, scale, 2.0**-stage, finest)
+            return (0, 0, 0), (0, 0)
+        verdict, first, second = judge(arms, size, scale, 2.0**-stage, finest)
         if verdict != ELIMINATE:
-            return stage, verdict, size
+            return (stage, verdict, size), (first, second)
         size = eliminate(arms, size, 2.0**-stage)
 
 
@@ -269,53 +273,62 @@ def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
 
 
 @helper
-def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> int:
+def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tuple[int, int, int]:
     """How a stage goes on: ``CONFIDENT``, ``ELIMINATE`` or ``WIDTH``; then ``partners`` are counted.
 
-    All distances are at most twice the largest one from the centroid, and one of them is at least as large as that. In
-    O(size d) this often spares the O(size^2 d) of all pairs.
+    Also returns the widest pair, where all pairs were looked at. The largest distance is at least that of some arm from
+    the first one, and at most twice as much. In O(size d) this often spares the O(size^2 d) of all pairs.
 
     References
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
     """
-    squared_radii(arms.points, size, arms.values)
-    largest = 0.0
-    for j in range(size):
-        largest = max(largest, arms.values[j])
-    reach = scale * np.sqrt(largest)
+    squared_distances(arms.points, 0, 0, size, arms.values)
+    reach = scale * np.sqrt(arms.values[argmax(arms.values[:size])])
     above, below = 2.0 * reach * (1.0 + 1e-12), reach * (1.0 - 1e-12)
     if above <= finest:
-        return CONFIDENT
+        return CONFIDENT, 0, 0
     if above <= width and below > finest:
-        return ELIMINATE
-    n_wide, n_coarse = count_wide(arms, size, (width / scale) ** 2, (finest / scale) ** 2)
-    if n_coarse == 0.0:
-        return CONFIDENT
-    return WIDTH if n_wide > 0.0 else ELIMINATE
+        return ELIMINATE, 0, 0
+    largest, first, second = survey_pairs(arms, size, squared_limit(width, scale))
+    if largest <= squared_limit(finest, scale):
+        return CONFIDENT, 0, 0
+    return WIDTH if largest > squared_limit(width, scale) else ELIMINATE, first, second
 
 
 @helper
-def count_wide(arms: Any, size: int, wide: float, coarse: float) -> tuple[float, float]:
-    """How many pairs have a squared distance above each of two limits; for the first, also how many of each arm.
+def squared_limit(width: float, scale: float) -> float:
+    """Squared distance of two arms whose w_ij is ``width``; infinite for a scale of 0."""
+    return float((width / scale) ** 2)
 
-    O(size^2 d / 2).
+
+@helper
+def survey_pairs(arms: Any, size: int, limit: float) -> tuple[float, int, int]:
+    """The largest squared distance of two survivors and its pair, the lowest indices among equals.
+
+    ``partners`` is overwritten by the number of pairs, for each arm, whose squared distance exceeds the limit. O(size^2
+    d / 2); counts are whole numbers since sums of those vectorise.
     """
     partners, values = arms.partners, arms.values
     for j in range(size):
         partners[j] = 0.0
-    n_wide, n_coarse = 0.0, 0.0
+    largest, first, second = 0.0, 0, 0
     for i in range(size - 1):
         squared_distances(arms.points, i, i + 1, size, values)
-        own = 0.0
+        n_wide, n_larger = 0, 0
         for j in range(np.uint64(i + 1), np.uint64(size)):
-            is_wide = 1.0 if values[j] > wide else 0.0
+            is_wide = values[j] > limit
             partners[j] += is_wide
-            own += is_wide
-            n_coarse += 1.0 if values[j] > coarse else 0.0
-        partners[i] += own
-        n_wide += own
-    return n_wide, n_coarse
+            n_wide += is_wide
+            n_larger += values[j] > largest
+        partners[i] += n_wide
+        if n_larger > 0:
+            for j in range(i + 1, size):
+                if values[j] > largest:
+                    if values[j] > largest * (1.0 + 2.0 * TIE):
+                        first, second = i, j
+                    largest = values[j]
+    return largest, first, second
 
 
 @helper

@@ -26,6 +26,7 @@ from fastcolst.policies.stages import (
     descend,
     everyone,
     note,
+    squared_limit,
     stage_scale,
     stage_work_shape,
     survey,
@@ -82,12 +83,12 @@ class SupCoLSTIMRule(NamedTuple):
                 note(state, 0, EXPLORATION)
             return first, second
         arms = survivors_of(work)
-        stage, reason, size = descend(self, state, contexts, arms)
+        (stage, reason, size), _ = descend(self, state, contexts, arms)
         if stage == 0:
             return NOT_FINITE, NOT_FINITE
         scale = confidence_scale(self, state)
         if reason == WIDTH:
-            first, second = _random_wide_pair(arms, size, (2.0**-stage / scale) ** 2, raw[0])
+            first, second = _random_wide_pair(arms, size, squared_limit(2.0**-stage, scale), raw[0])
         else:
             first, second = _confident_pair(self, state, contexts, (stage, size), arms, raw)
         note(state, stage, reason)
