@@ -27,7 +27,7 @@ from fastcolst._compile import handle, helper, register, slot
 from fastcolst.estimation import LEARNED, OVERFLOW, is_stale
 from fastcolst.likelihood import ROWS, History
 from fastcolst.linalg import squared_widths, utilities, whiten
-from fastcolst.pairs import BLOCK, TIE, squared_distances
+from fastcolst.pairs import BLOCK, TIE, squared_distances, squared_radii
 from fastcolst.policies.base import Duel, LinearPolicy, snapshot
 from fastcolst.policies.checks import count
 from fastcolst.policies.rounds import (
@@ -41,7 +41,7 @@ from fastcolst.policies.rounds import (
     linear_state,
     update_linear,
 )
-from fastcolst.selection import all_finite, argmax
+from fastcolst.selection import all_finite
 
 __all__ = ["REASONS", "Stage", "StageState", "StagewisePolicy", "Survivors", "descend", "note", "stage_work_shape"]
 
@@ -276,16 +276,22 @@ def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
 def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tuple[int, int, int]:
     """How a stage goes on: ``CONFIDENT``, ``ELIMINATE`` or ``WIDTH``; then ``partners`` are counted.
 
-    Also returns the widest pair, where all pairs were looked at. The largest distance is at least that of some arm from
-    the first one, and at most twice as much. In O(size d) this often spares the O(size^2 d) of all pairs.
+    Also returns the widest pair, where all pairs were looked at. With r_1 and r_2 the largest distances from the
+    centroid, two arms are at most r_1 + r_2 apart, and some are at least r_1. In O(size d) this mostly spares the
+    O(size^2 d) of all pairs, though a stage learns only until its widest pairs are hardly too wide.
 
     References
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
     """
-    squared_distances(arms.points, 0, 0, size, arms.values)
-    reach = scale * np.sqrt(arms.values[argmax(arms.values[:size])])
-    above, below = 2.0 * reach * (1.0 + 1e-12), reach * (1.0 - 1e-12)
+    squared_radii(arms.points, size, arms.values)
+    farthest, next_to_it = 0.0, 0.0
+    for j in range(size):
+        radius = arms.values[j]
+        next_to_it = max(next_to_it, min(farthest, radius))
+        farthest = max(farthest, radius)
+    above = scale * (np.sqrt(farthest) + np.sqrt(next_to_it)) * (1.0 + 1e-12)
+    below = scale * np.sqrt(farthest) * (1.0 - 1e-12)
     if above <= finest:
         return CONFIDENT, 0, 0
     if above <= width and below > finest:
