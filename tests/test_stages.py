@@ -352,7 +352,7 @@ def test_the_theorem_s_constants():
         assert made["width_scale"] == pytest.approx(scale, rel=1e-12)
         assert made["exploration_rounds"] == math.ceil(d + max(d**2 * math.log(horizon) / (mu**2 * rho), d / rho))
     made = fc.SupCoLSTIM.from_theorem(d, n_arms=n, horizon=horizon, rho=rho).get_params()
-    assert made["coupling"] == "theorem" and 0.999 * scale < made["clip"] < scale
+    assert made["coupling"] == "theorem" and 0.999 * scale < made["clip"] < made["width_scale"]
     with pytest.warns(UserWarning, match="will only explore"):
         fc.StaD.from_theorem(d, n_arms=n, horizon=100, rho=rho)
 

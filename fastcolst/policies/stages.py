@@ -168,15 +168,15 @@ N_ROWS = 6
 
 
 class Survivors(NamedTuple):
-    """The arms that survive, one for each of the first columns; columns are padded to whole blocks.
+    """The arms that survive; the rows below hold one of them in each of their first places, (n,) padded to whole blocks.
 
-    matrix (d + 6, n), whose rows are points (d, n), the arms whitened by a stage's factor, then utility, square
-    (squared widths), label (index of the arm), partners (in how many wide pairs the arm is), and two of scratch,
-    values and noise, (n,) each.
+    points and spare (d n,) hold matrices, see :func:`columns`: the arms, whitened by a stage's factor, and scratch. Rows:
+    utility, square (squared widths), label (index of the arm), partners (in how many wide pairs the arm is), and two
+    of scratch, values and noise.
     """
 
-    matrix: NDArray[np.float64]
     points: NDArray[np.float64]
+    spare: NDArray[np.float64]
     utility: NDArray[np.float64]
     square: NDArray[np.float64]
     label: NDArray[np.float64]
@@ -188,16 +188,22 @@ class Survivors(NamedTuple):
 @helper
 def stage_work_shape(n_arms: int, n_features: int) -> tuple[int, int]:
     """Rows and columns of the scratch of a choice, whatever the number of stages."""
-    return n_features + N_ROWS, -(-n_arms // BLOCK) * BLOCK
+    return 2 * n_features + N_ROWS, -(-n_arms // BLOCK) * BLOCK
 
 
 @helper
 def survivors_of(work: Any) -> Any:
-    """The arms in a matrix of :func:`stage_work_shape`."""
-    d = work.shape[0] - N_ROWS
-    return Survivors(
-        work, work[:d], work[d], work[d + 1], work[d + 2], work[d + 3], work[d + 4], work[d + 5]
-    )
+    """The arms in scratch of :func:`stage_work_shape`."""
+    d = (work.shape[0] - N_ROWS) // 2
+    points, spare, rows = work[:d].reshape(-1), work[d : 2 * d].reshape(-1), work[2 * d :]
+    return Survivors(points, spare, rows[0], rows[1], rows[2], rows[3], rows[4], rows[5])
+
+
+@helper
+def columns(arms: Any, flat: Any, size: int) -> Any:
+    """A matrix of ``size`` arms as columns, (d, size padded to whole blocks), in ``arms.points`` or ``arms.spare``."""
+    d, width = flat.size // arms.utility.size, -(-size // BLOCK) * BLOCK
+    return flat[: d * width].reshape((d, width))
 
 
 @helper
@@ -258,48 +264,96 @@ def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
     factor, theta = state.factor, state.memory.theta
     if stage > 1:
         factor, theta = state.later.factor[stage - 2], state.later.memory.theta[stage - 2]
-    n = contexts.shape[1]
-    whiten(factor, contexts, arms.points)
-    utilities(theta, contexts, arms.utility[:n])
-    squared_widths(arms.points, arms.square[:n])
-    if not (all_finite(arms.utility[:n]) and all_finite(arms.square[:n])):
-        return False
-    if size < n:
-        matrix, label = arms.matrix, arms.label
-        for row in range(contexts.shape[0] + 2):  # points, utility and square
+    rows, points = contexts, columns(arms, arms.points, size)
+    if size < contexts.shape[1]:
+        rows = columns(arms, arms.spare, size)
+        for k in range(rows.shape[0]):
             for j in range(size):
-                matrix[row, j] = matrix[row, int(label[j])]
-    return True
+                rows[k, j] = contexts[k, int(arms.label[j])]
+            for j in range(size, rows.shape[1]):
+                rows[k, j] = 0.0
+    n = rows.shape[1]
+    whiten(factor, rows, points)
+    utilities(theta, rows, arms.utility[:n])
+    squared_widths(points, arms.square[:n])
+    return bool(all_finite(arms.utility[:n]) and all_finite(arms.square[:n]))
 
 
 @helper
 def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tuple[int, int, int]:
-    """How a stage goes on: ``CONFIDENT``, ``ELIMINATE`` or ``WIDTH``; then ``partners`` are counted.
+    """How a stage goes on: ``CONFIDENT``, ``ELIMINATE`` or ``WIDTH``, which goes with the widest pair.
 
-    Also returns the widest pair, where all pairs were looked at. With r_1 and r_2 the largest distances from the
-    centroid, two arms are at most r_1 + r_2 apart, and some are at least r_1. In O(size d) this mostly spares the
-    O(size^2 d) of all pairs, though a stage learns only until its widest pairs are hardly too wide.
+    With r_1 and r_2 the largest distances from the centroid, two arms are at most r_1 + r_2 apart, and some are at least
+    r_1. That often spares a look at pairs, and a quick look at all of them in most other rounds that go on: a stage
+    learns until its widest pairs are hardly too wide, and lies near that limit ever after.
+
+    O(size d), and O(size^2 d) where pairs are looked at.
 
     References
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
     """
-    squared_radii(arms.points, size, arms.values)
+    squared_radii(columns(arms, arms.points, size), size, arms.values)
     farthest, next_to_it = 0.0, 0.0
     for j in range(size):
         radius = arms.values[j]
         next_to_it = max(next_to_it, min(farthest, radius))
         farthest = max(farthest, radius)
-    above = scale * (np.sqrt(farthest) + np.sqrt(next_to_it)) * (1.0 + 1e-12)
-    below = scale * np.sqrt(farthest) * (1.0 - 1e-12)
-    if above <= finest:
+    reach = scale * np.sqrt(farthest) * (1.0 - 1e-12)
+    bound = scale * (np.sqrt(farthest) + np.sqrt(next_to_it)) * (1.0 + 1e-12)
+    if bound <= finest:
         return CONFIDENT, 0, 0
-    if above <= width and below > finest:
+    limit = squared_limit(width, scale)
+    if finest < reach <= width and (bound <= width or not may_be_wide(arms, size, limit)):
         return ELIMINATE, 0, 0
-    largest, first, second = survey_pairs(arms, size, squared_limit(width, scale))
+    largest, first, second = survey_pairs(arms, size, limit)
     if largest <= squared_limit(finest, scale):
         return CONFIDENT, 0, 0
-    return WIDTH if largest > squared_limit(width, scale) else ELIMINATE, first, second
+    return WIDTH if largest > limit else ELIMINATE, first, second
+
+
+@helper
+def may_be_wide(arms: Any, size: int, limit: float) -> bool:
+    """Whether a squared distance may exceed a limit that no arm's from the centroid does.
+
+    Squared distances come from inner products, |a_i|^2 + |a_j|^2 - 2 a_i'a_j with the first arm as the origin, two rows
+    at a time, for a third of the time of :func:`squared_distances`. No term is more than four times the limit, so that
+    a billionth of it makes up for rounding. Columns that fill blocks stand for the first arm. O(size^2 d / 2).
+    """
+    points, centred = columns(arms, arms.points, size), columns(arms, arms.spare, size)
+    squares, one, two = arms.partners, arms.values, arms.noise
+    d, n = centred.shape
+    for k in range(d):
+        origin = points[k, 0]
+        for j in range(size):
+            centred[k, j] = points[k, j] - origin
+        for j in range(size, n):
+            centred[k, j] = 0.0
+    squared_widths(centred, squares[:n])
+    floor = limit * (1.0 - 1e-9)
+    for i in range(0, size - 1, 2):
+        start, stop = np.uint64(i // BLOCK * BLOCK), np.uint64(n)
+        for j in range(start, stop):
+            one[j] = squares[j] + squares[i]
+            two[j] = squares[j] + squares[i + 1]
+        for half in range(d // 2):
+            k = 2 * half
+            a, b = 2.0 * centred[k, i], 2.0 * centred[k + 1, i]
+            c, e = 2.0 * centred[k, i + 1], 2.0 * centred[k + 1, i + 1]
+            for j in range(start, stop):
+                one[j] -= a * centred[k, j] + b * centred[k + 1, j]
+                two[j] -= c * centred[k, j] + e * centred[k + 1, j]
+        if d % 2 == 1:
+            a, c = 2.0 * centred[d - 1, i], 2.0 * centred[d - 1, i + 1]
+            for j in range(start, stop):
+                one[j] -= a * centred[d - 1, j]
+                two[j] -= c * centred[d - 1, j]
+        n_wide = 0
+        for j in range(start, stop):
+            n_wide += (one[j] > floor) | (two[j] > floor)
+        if n_wide > 0:
+            return True
+    return False
 
 
 @helper
@@ -315,12 +369,12 @@ def survey_pairs(arms: Any, size: int, limit: float) -> tuple[float, int, int]:
     ``partners`` is overwritten by the number of pairs, for each arm, whose squared distance exceeds the limit. O(size^2
     d / 2); counts are whole numbers since sums of those vectorise.
     """
-    partners, values = arms.partners, arms.values
+    points, partners, values = columns(arms, arms.points, size), arms.partners, arms.values
     for j in range(size):
         partners[j] = 0.0
     largest, first, second = 0.0, 0, 0
     for i in range(size - 1):
-        squared_distances(arms.points, i, i + 1, size, values)
+        squared_distances(points, i, i + 1, size, values)
         n_wide, n_larger = 0, 0
         for j in range(np.uint64(i + 1), np.uint64(size)):
             is_wide = values[j] > limit

@@ -23,6 +23,7 @@ from fastcolst.policies.stages import (
     EXPLORATION,
     WIDTH,
     StagewisePolicy,
+    columns,
     descend,
     everyone,
     note,
@@ -113,7 +114,7 @@ def _random_wide_pair(arms: Any, size: int, limit: float, uniform: float) -> tup
     while left >= partners[first]:
         left -= partners[first]
         first += 1
-    squared_distances(arms.points, first, 0, size, values)
+    squared_distances(columns(arms, arms.points, size), first, 0, size, values)
     second = -1
     while left >= 0.0:
         second += 1
@@ -142,11 +143,12 @@ def _confident_pair(
         first = int(label[0])
         size = everyone(arms, n)
         survey(state, stage, contexts, size, arms)
-    for j in range(size, arms.utility.size):  # no arms: they never win
+    points = columns(arms, arms.points, size)
+    for j in range(size, points.shape[1]):  # no arms: they never win
         arms.utility[j] = -np.inf
-        for k in range(arms.points.shape[0]):
-            arms.points[k, j] = 0.0
-    second = optimistic_argmax(arms.utility, arms.points, first, scale, rule.allow_self_duel, arms.values)
+        for k in range(points.shape[0]):
+            points[k, j] = 0.0
+    second = optimistic_argmax(arms.utility, points, first, scale, rule.allow_self_duel, arms.values[: points.shape[1]])
     return first, second
 
 
