@@ -165,6 +165,8 @@ def memory_of(state: StageState, stage: int) -> Any:
 # --- a round --------------------------------------------------------------------------------------------------
 
 N_ROWS = 6
+LESS = 1.0 - 1e-12
+"""Bounds that spare work leave so much room for rounding."""
 
 
 class Survivors(NamedTuple):
@@ -283,29 +285,30 @@ def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
 def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tuple[int, int, int]:
     """How a stage goes on: ``CONFIDENT``, ``ELIMINATE`` or ``WIDTH``, which goes with the widest pair.
 
-    With r_1 and r_2 the largest distances from the centroid, two arms are at most r_1 + r_2 apart, and some are at least
-    r_1. That often spares a look at pairs, and a quick look at all of them in most other rounds that go on: a stage
-    learns until its widest pairs are hardly too wide, and lies near that limit ever after.
+    With r_i the distances from the centroid, the largest r_1 and r_2, two arms are at most r_i + r_j apart, and some
+    are at least r_1. That spares a look at most pairs in most rounds: a stage learns only until its widest pairs are
+    hardly too wide, and stays near that limit ever after.
 
-    O(size d), and O(size^2 d) where pairs are looked at.
+    O(size d), and O(size^2 d) at worst.
 
     References
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
     """
-    squared_radii(columns(arms, arms.points, size), size, arms.values)
+    radii = arms.values
+    squared_radii(columns(arms, arms.points, size), size, radii)
     farthest, next_to_it = 0.0, 0.0
     for j in range(size):
-        radius = arms.values[j]
-        next_to_it = max(next_to_it, min(farthest, radius))
-        farthest = max(farthest, radius)
-    reach = scale * np.sqrt(farthest) * (1.0 - 1e-12)
-    bound = scale * (np.sqrt(farthest) + np.sqrt(next_to_it)) * (1.0 + 1e-12)
-    if bound <= finest:
+        radii[j] = np.sqrt(radii[j])
+    for j in range(size):
+        next_to_it = max(next_to_it, min(farthest, radii[j]))
+        farthest = max(farthest, radii[j])
+    reach, bound = scale * farthest * LESS, scale * (farthest + next_to_it)
+    if bound <= finest * LESS:
         return CONFIDENT, 0, 0
-    limit = squared_limit(width, scale)
-    if finest < reach <= width and (bound <= width or not may_be_wide(arms, size, limit)):
+    if finest < reach <= width and (bound <= width * LESS or not may_be_wide(arms, size, farthest, width / scale)):
         return ELIMINATE, 0, 0
+    limit = squared_limit(width, scale)
     largest, first, second = survey_pairs(arms, size, limit)
     if largest <= squared_limit(finest, scale):
         return CONFIDENT, 0, 0
@@ -313,46 +316,26 @@ def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tu
 
 
 @helper
-def may_be_wide(arms: Any, size: int, limit: float) -> bool:
-    """Whether a squared distance may exceed a limit that no arm's from the centroid does.
+def may_be_wide(arms: Any, size: int, farthest: float, distance: float) -> bool:
+    """Whether two survivors may be further apart than a distance, when the radii are in ``values``.
 
-    Squared distances come from inner products, |a_i|^2 + |a_j|^2 - 2 a_i'a_j with the first arm as the origin, two rows
-    at a time, for a third of the time of :func:`squared_distances`. No term is more than four times the limit, so that
-    a billionth of it makes up for rounding. Columns that fill blocks stand for the first arm. O(size^2 d / 2).
+    ``farthest`` is the largest. O(size), and O(d) for each pair with radii that sum to more than the distance.
     """
-    points, centred = columns(arms, arms.points, size), columns(arms, arms.spare, size)
-    squares, one, two = arms.partners, arms.values, arms.noise
-    d, n = centred.shape
-    for k in range(d):
-        origin = points[k, 0]
-        for j in range(size):
-            centred[k, j] = points[k, j] - origin
-        for j in range(size, n):
-            centred[k, j] = 0.0
-    squared_widths(centred, squares[:n])
-    floor = limit * (1.0 - 1e-9)
-    for i in range(0, size - 1, 2):
-        start, stop = np.uint64(i // BLOCK * BLOCK), np.uint64(n)
-        for j in range(start, stop):
-            one[j] = squares[j] + squares[i]
-            two[j] = squares[j] + squares[i + 1]
-        for half in range(d // 2):
-            k = 2 * half
-            a, b = 2.0 * centred[k, i], 2.0 * centred[k + 1, i]
-            c, e = 2.0 * centred[k, i + 1], 2.0 * centred[k + 1, i + 1]
-            for j in range(start, stop):
-                one[j] -= a * centred[k, j] + b * centred[k + 1, j]
-                two[j] -= c * centred[k, j] + e * centred[k + 1, j]
-        if d % 2 == 1:
-            a, c = 2.0 * centred[d - 1, i], 2.0 * centred[d - 1, i + 1]
-            for j in range(start, stop):
-                one[j] -= a * centred[d - 1, j]
-                two[j] -= c * centred[d - 1, j]
-        n_wide = 0
-        for j in range(start, stop):
-            n_wide += (one[j] > floor) | (two[j] > floor)
-        if n_wide > 0:
-            return True
+    points, radii, outer = columns(arms, arms.points, size), arms.values, arms.partners
+    limit, n_outer = distance * LESS, 0
+    for j in range(size):
+        outer[n_outer] = j
+        n_outer += radii[j] + farthest > limit
+    for one in range(1, n_outer):
+        i = int(outer[one])
+        for other in range(one):
+            j = int(outer[other])
+            if radii[i] + radii[j] > limit:
+                square = 0.0
+                for k in range(points.shape[0]):
+                    square += (points[k, i] - points[k, j]) ** 2
+                if square > limit * limit:
+                    return True
     return False
 
 
@@ -566,6 +549,8 @@ class StagewisePolicy(LinearPolicy):
         return super()._new_buffers(n_arms, n_features)
 
     def _end_exploration(self) -> bool:
+        if self._state.counters[EXPLORATION_END] >= 0:
+            return False
         due = super()._end_exploration()
         if due and self._state.counters[EXPLORATION_END] >= 0:
             self._refresh_estimate()
