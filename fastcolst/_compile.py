@@ -46,6 +46,8 @@ __all__ = [
     "make_agent",
     "register",
     "registered",
+    "shared_fields",
+    "slot",
     "times_power_of_two",
 ]
 
@@ -447,13 +449,19 @@ def _compiled_handle(value: Any) -> Any:
     return scope["make"]
 
 
+def shared_fields(cls: type) -> tuple[str, ...]:
+    """Names of the fields that stacked NamedTuples of a class have in common: what its ``shared()`` returns."""
+    names: tuple[str, ...] = getattr(cls, "shared", tuple)()
+    return names
+
+
 def slot(stacked: Any, index: int) -> Any:
     """One of several equal NamedTuples whose arrays were stacked along a first axis: views of its arrays.
 
-    Fields that the class names in ``shared`` belong to all of them and are passed on as they are. In kernels both
-    sides are handles: one is allocated for each NamedTuple, and no array.
+    The fields that are shared are passed on as they are. In kernels both sides are handles: one is allocated for each
+    NamedTuple, and no array.
     """
-    shared = getattr(type(stacked), "shared", ())
+    shared = shared_fields(type(stacked))
     return type(stacked)(
         *(
             field if name in shared else slot(field, index) if isinstance(field, tuple) else field[index, ...]
@@ -465,17 +473,14 @@ def slot(stacked: Any, index: int) -> Any:
 def _slot_type(type_: Any) -> Any:
     if isinstance(type_, types.Array):
         return type_.copy(ndim=type_.ndim - 1)
-    shared = getattr(type_.instance_class, "shared", ())
-    fields = [
-        (name, field if name in shared else _slot_type(field))
-        for name, field in type_.field_dict.items()
-    ]
+    shared = shared_fields(type_.instance_class)
+    fields = [(name, field if name in shared else _slot_type(field)) for name, field in type_.field_dict.items()]
     return HandleType(fields, type_.instance_class)
 
 
 @overload(slot, jit_options=dict(FLAGS), strict=False)  # type: ignore[untyped-decorator]
 def _compiled_slot(stacked: Any, index: Any) -> Any:
-    shared = getattr(stacked.instance_class, "shared", ())
+    shared = shared_fields(stacked.instance_class)
     lines = ["def take(stacked, index):", "    made = new(slot_type)"]
     for name, field in stacked.field_dict.items():
         if name in shared:

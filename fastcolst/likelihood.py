@@ -69,7 +69,10 @@ class History(NamedTuple):
     size: NDArray[np.int64]
     used: NDArray[np.int64]
 
-    shared = "blocks", "multiplicities", "used"
+    @staticmethod
+    def shared() -> tuple[str, ...]:
+        """Fields that several stacked histories have in common."""
+        return "blocks", "multiplicities", "used"
 
     @classmethod
     def new(cls, n_features: int, n_rows: int) -> Self:
@@ -358,7 +361,10 @@ class Evidence(NamedTuple):
     information: NDArray[np.float64]
     penalised: NDArray[np.float64]
 
-    shared = "tile", "information", "penalised"
+    @staticmethod
+    def shared() -> tuple[str, ...]:
+        """Fields that several stacked estimates have in common: scratch."""
+        return "tile", "information", "penalised"
 
     @classmethod
     def new(cls, history: History) -> Self:

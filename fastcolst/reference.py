@@ -452,9 +452,9 @@ class StagewisePolicy(LinearPolicy):
         self.ends.setdefault(self.round, (0, "exploration"))
         return pair
 
-    def update(self, contrast: Floats, first_won: bool, round: int | None = None) -> None:
+    def update(self, contrast: Floats, first_won: bool, asked_in: int | None = None) -> None:
         """Learn the answer to the duel of a round, by default the latest, where that round counts."""
-        stage, reason = self.ends[self.round if round is None else round]
+        stage, reason = self.ends[self.round if asked_in is None else asked_in]
         if reason == "exploration":
             self._teach(self.stages, contrast, first_won)  # line 3
         elif reason == "width":
@@ -472,14 +472,14 @@ class StagewisePolicy(LinearPolicy):
         self.theta, self.gram = self.stages[0].theta, self.stages[0].gram
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
-        assert self.horizon is not None
+        finest = 1.0 / math.sqrt(self._horizon())
         arms = list(range(len(contexts)))  # line 6
         for s, stage in enumerate(self.stages, start=1):
             utilities = stage.utilities(contexts)
             gram_inv = inverse(stage.gram)
             w = self.confidence_scale() * pair_distances(contexts, gram_inv)  # line 10
             pairs = [(i, j) for i in arms for j in arms if i != j]
-            if all(w[pair] <= 1.0 / math.sqrt(self.horizon) for pair in pairs):  # line 11
+            if all(w[pair] <= finest for pair in pairs):  # line 11
                 self.ends[self.round] = s, "confident"
                 noise = self._clipped_noise(uniforms, raw) * norms(contexts, gram_inv)  # line 12
                 return self._confident(arms, utilities, noise, w)

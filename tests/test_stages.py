@@ -317,7 +317,7 @@ def test_a_copy_goes_on_by_itself_and_knows_the_stages_of_open_duels(name, dupli
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_template_needs_no_horizon_and_a_choice_does(name):
     template = POLICIES[name][0](D, estimator="sgd", exploration_rounds=10)
-    with pytest.raises(ValueError, match="^horizon is None"):
+    with pytest.raises(ValueError, match=r"^horizon is None"):
         template.select(np.eye(D))
     result = fc.simulate({"a": template}, fc.Scenario.hard(n_arms=N, n_features=D), rounds(300, 40), rng=1)
     assert result.average_regret["a"][0, -1] > 0.0 and template.n_stages == 1
@@ -326,7 +326,7 @@ def test_a_template_needs_no_horizon_and_a_choice_does(name):
 
 @pytest.mark.parametrize("number", [0, 10, 1.5, "first"])
 def test_a_stage_that_is_not_there_is_named(number):
-    with pytest.raises(ValueError, match="^number is"):
+    with pytest.raises(ValueError, match=r"^number is"):
         a_pair("StaD", 600)[0].stage(number)
 
 
@@ -408,4 +408,3 @@ def test_random_wide_pairs_are_uniform():
     expected = n_draws / allowed.sum()
     statistic = float(np.sum((seen[allowed] - expected) ** 2) / expected)
     assert statistic < chi2.isf(1e-4, allowed.sum() - 1)
-

@@ -380,16 +380,15 @@ class LinearPolicy(Policy):
         ridge = number("ridge", ridge)
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
-        self._start(rule, self._new_state(rule, ridge, tau))
+        self._start(rule, self._new_state(rule, self._n_features, ridge, tau))
         if ridge > 0.0:
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
         self._warned_singular = False
         self._warned_status = False
 
-    def _new_state(self, rule: Any, ridge: float, exploration_rounds: int) -> Any:
-        assert self._n_features is not None
-        return linear_state(rule.estimator, self._n_features, ridge, exploration_rounds)
+    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
+        return linear_state(rule.estimator, n_features, ridge, exploration_rounds)
 
     def learn(self, winners: ArrayLike, losers: ArrayLike) -> None:
         """Learn finished comparisons from a log, in their order.

@@ -79,7 +79,7 @@ class CoLSTIMRule(NamedTuple):
 
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """Lines 2 and 5 to 15. O(n d^2)."""
-        d, n = contexts.shape
+        d = contexts.shape[0]
         if state.counters[EXPLORATION_END] < 0:
             return explore(contexts, raw)  # line 2
 

@@ -76,7 +76,10 @@ class LinearState(NamedTuple):
     memory: Any
     scratch: NDArray[np.float64]
 
-    shared = "counters", "scratch"
+    @staticmethod
+    def shared() -> tuple[str, ...]:
+        """Fields that several stacked states have in common."""
+        return "counters", "scratch"
 
     def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
         """Whether theta is out of date."""
@@ -147,8 +150,8 @@ def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[i
     """Choose two arms, without counting the round, when no exploration is due.
 
     ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` scratch of the rule's
-    :func:`work_shape`. Returns the arms, or ``NOT_FINITE`` twice. The state stays as it is, apart from what a rule notes
-    of the round in ``counters[LESSON]`` and in tallies of its own.
+    :func:`work_shape`. Returns the arms, or ``NOT_FINITE`` twice. The state stays as it is, apart from what a rule
+    notes of the round in ``counters[LESSON]`` and in tallies of its own.
 
     A rule with an estimate has the fields ``estimator`` and ``model``.
     """

@@ -19,12 +19,13 @@ from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, explore
 from fastcolst.policies.stages import (
     CONFIDENT,
     EXPLORATION,
+    LABEL,
+    UTILITY,
     StagewisePolicy,
     descend,
     note,
     stage_scale,
     stage_work_shape,
-    survivors_of,
     teach,
 )
 from fastcolst.selection import argmax
@@ -60,14 +61,13 @@ class StaDRule(NamedTuple):
             if first != NOT_FINITE:
                 note(state, 0, EXPLORATION)
             return first, second
-        arms = survivors_of(work)
-        (stage, reason, size), (first, second) = descend(self, state, contexts, arms)
+        (stage, reason, size), (first, second) = descend(self, state, contexts, work)
         if stage == 0:
             return NOT_FINITE, NOT_FINITE
         if reason == CONFIDENT:
-            first, second = _best_two(arms.utility[:size])
+            first, second = _best_two(work[UTILITY][:size])
         note(state, stage, reason)
-        return int(arms.label[first]), int(arms.label[second])
+        return int(work[LABEL, first]), int(work[LABEL, second])
 
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
         """One comparison more for the stage of the round, or for all."""
@@ -86,11 +86,11 @@ def _best_two(utility: Any) -> tuple[int, int]:
 class StaD(StagewisePolicy):
     """Stagewise-Adaptive-Duel.
 
-    In t_0 rounds of exploration random pairs duel; they teach all of S = floor(log2 T) stages. Then a round goes through
-    the stages with the arms that survive, at first all. With w_ij = eta |x_i - x_j|_{M^-1}, M and theta those of the
-    stage s: if all w_ij <= 1/sqrt(T), the two survivors of highest utility duel; if all w_ij <= 2^-s, those survive whose
-    utility is at most 2^-s below the best, and the next stage follows; otherwise the pair of largest w_ij duels, and the
-    answer teaches this stage alone.
+    In t_0 rounds of exploration random pairs duel; they teach all of S = floor(log2 T) stages. Then a round goes
+    through the stages with the arms that survive, at first all. With w_ij = eta |x_i - x_j|_{M^-1}, M and theta those
+    of the stage s: if all w_ij <= 1/sqrt(T), the two survivors of highest utility duel; if all w_ij <= 2^-s, those
+    survive whose utility is at most 2^-s below the best, and the next stage follows; otherwise the pair of largest w_ij
+    duels, and the answer teaches this stage alone.
 
     Parameters
     ----------

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fastcolst._compile import handle, helper, register, slot
+from fastcolst._compile import handle, helper, register, shared_fields, slot
 from fastcolst.estimation import LEARNED, OVERFLOW, is_stale
 from fastcolst.likelihood import ROWS, History
 from fastcolst.linalg import squared_widths, utilities, whiten
 from fastcolst.pairs import BLOCK, TIE, squared_distances, squared_radii
-from fastcolst.policies.base import Duel, LinearPolicy, snapshot
+from fastcolst.policies.base import LinearPolicy, snapshot
 from fastcolst.policies.checks import count
 from fastcolst.policies.rounds import (
     EXPLORATION_END,
@@ -43,7 +43,7 @@ from fastcolst.policies.rounds import (
 )
 from fastcolst.selection import all_finite
 
-__all__ = ["REASONS", "Stage", "StageState", "StagewisePolicy", "Survivors", "descend", "note", "stage_work_shape"]
+__all__ = ["REASONS", "Stage", "StageState", "StagewisePolicy", "descend", "note", "stage_work_shape"]
 
 # Why a round ended where it did: columns of the tallies.
 EXPLORATION = 0
@@ -83,13 +83,16 @@ class StageState(NamedTuple):
     tallies: NDArray[np.int64]
 
     @classmethod
-    def of(cls, first: LinearState, model_of_later: LinearState, n_stages: int) -> Self:
-        """The state in which stage 1 is as given, and later stages will be like the other state in size."""
-        later = stacked(model_of_later, n_stages - 1)
+    def of(cls, first: LinearState, other: LinearState, n_stages: int) -> StageState:
+        """Stage 1 as given, later ones of its size, made of ``other``: a state like the first with its own arrays."""
+        later = stacked(other, n_stages - 1)
         later.counters[FACTORED] = 1
         return cls(
             np.append(first.counters, 0),
-            *first[1:],
+            first.gram,
+            first.factor,
+            first.memory,
+            first.scratch,
             later,
             np.zeros(n_stages, np.int64),
             np.zeros(n_stages, np.int64),
@@ -125,7 +128,7 @@ def stacked(value: Any, n: int) -> Any:
     """Zeros for n NamedTuples like the given one, whose arrays have a first axis of n; see :func:`slot`."""
     if not isinstance(value, tuple):
         return np.zeros((n, *value.shape), value.dtype)
-    shared = getattr(type(value), "shared", ())
+    shared = shared_fields(type(value))
     return type(value)(
         *(
             field if name in shared else stacked(field, n)
@@ -151,7 +154,7 @@ def spread(source: Any, target: Any) -> None:
             target.used[0] += n
         target.size[:] = source.size
         return
-    shared = getattr(type(source), "shared", ())
+    shared = shared_fields(type(source))
     for name in source._fields:  # type: ignore[attr-defined]
         if name not in shared:
             spread(getattr(source, name), getattr(target, name))
@@ -164,54 +167,42 @@ def memory_of(state: StageState, stage: int) -> Any:
 
 # --- a round --------------------------------------------------------------------------------------------------
 
+# Rows of the scratch, which holds one of the survivors in each of their first places. After these come two matrices.
+UTILITY = 0
+SQUARE = 1
+"""Squared widths."""
+LABEL = 2
+"""Indices of the arms."""
+PARTNERS = 3
+"""In how many wide pairs an arm is."""
+VALUES, NOISE = 4, 5  # scratch
 N_ROWS = 6
+
+# The matrices; see `columns`.
+POINTS = 0
+"""The arms, whitened by a stage's factor."""
+SPARE = 1
+
 LESS = 1.0 - 1e-12
 """Bounds that spare work leave so much room for rounding."""
-
-
-class Survivors(NamedTuple):
-    """The arms that survive; the rows below hold one of them in each of their first places, (n,) padded to whole blocks.
-
-    points and spare (d n,) hold matrices, see :func:`columns`: the arms, whitened by a stage's factor, and scratch. Rows:
-    utility, square (squared widths), label (index of the arm), partners (in how many wide pairs the arm is), and two
-    of scratch, values and noise.
-    """
-
-    points: NDArray[np.float64]
-    spare: NDArray[np.float64]
-    utility: NDArray[np.float64]
-    square: NDArray[np.float64]
-    label: NDArray[np.float64]
-    partners: NDArray[np.float64]
-    values: NDArray[np.float64]
-    noise: NDArray[np.float64]
 
 
 @helper
 def stage_work_shape(n_arms: int, n_features: int) -> tuple[int, int]:
     """Rows and columns of the scratch of a choice, whatever the number of stages."""
-    return 2 * n_features + N_ROWS, -(-n_arms // BLOCK) * BLOCK
+    return N_ROWS + 2 * n_features, -(-n_arms // BLOCK) * BLOCK
 
 
 @helper
-def survivors_of(work: Any) -> Any:
-    """The arms in scratch of :func:`stage_work_shape`."""
-    d = (work.shape[0] - N_ROWS) // 2
-    points, spare, rows = work[:d].reshape(-1), work[d : 2 * d].reshape(-1), work[2 * d :]
-    return Survivors(points, spare, rows[0], rows[1], rows[2], rows[3], rows[4], rows[5])
+def columns(arms: Any, which: int, size: int) -> Any:
+    """A matrix of ``size`` arms as columns, (d, size padded to whole blocks), C-contiguous, in place of ``which``."""
+    d, width = (arms.shape[0] - N_ROWS) // 2, -(-size // BLOCK) * BLOCK
+    start = (N_ROWS + which * d) * arms.shape[1]
+    return arms.reshape(-1)[start : start + d * width].reshape((d, width))
 
 
 @helper
-def columns(arms: Any, flat: Any, size: int) -> Any:
-    """A matrix of ``size`` arms as columns, (d, size padded to whole blocks), in ``arms.points`` or ``arms.spare``."""
-    d, width = flat.size // arms.utility.size, -(-size // BLOCK) * BLOCK
-    return flat[: d * width].reshape((d, width))
-
-
-@helper
-def descend(
-    rule: Any, state: Any, contexts: Any, arms: Any
-) -> tuple[tuple[int, int, int], tuple[int, int]]:
+def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[tuple[int, int, int], tuple[int, int]]:
     """Go through the stages until the round ends.
 
     Parameters
@@ -219,8 +210,8 @@ def descend(
     rule, state : the policy's
     contexts : (d, n) float64
         Arms as columns.
-    arms : Survivors
-        Overwritten.
+    arms : float64, of :func:`stage_work_shape`
+        Scratch for the survivors; overwritten.
 
     Returns
     -------
@@ -256,7 +247,7 @@ def descend(
 def everyone(arms: Any, n: int) -> int:
     """Let all n arms survive; returns n."""
     for j in range(n):
-        arms.label[j] = j
+        arms[LABEL, j] = j
     return n
 
 
@@ -266,19 +257,20 @@ def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
     factor, theta = state.factor, state.memory.theta
     if stage > 1:
         factor, theta = state.later.factor[stage - 2], state.later.memory.theta[stage - 2]
-    rows, points = contexts, columns(arms, arms.points, size)
+    rows, points = contexts, columns(arms, POINTS, size)
     if size < contexts.shape[1]:
-        rows = columns(arms, arms.spare, size)
+        rows, label = columns(arms, SPARE, size), arms[LABEL]
         for k in range(rows.shape[0]):
             for j in range(size):
-                rows[k, j] = contexts[k, int(arms.label[j])]
+                rows[k, j] = contexts[k, int(label[j])]
             for j in range(size, rows.shape[1]):
                 rows[k, j] = 0.0
     n = rows.shape[1]
     whiten(factor, rows, points)
-    utilities(theta, rows, arms.utility[:n])
-    squared_widths(points, arms.square[:n])
-    return bool(all_finite(arms.utility[:n]) and all_finite(arms.square[:n]))
+    utility, square = arms[UTILITY][:n], arms[SQUARE][:n]
+    utilities(theta, rows, utility)
+    squared_widths(points, square)
+    return bool(all_finite(utility) and all_finite(square))
 
 
 @helper
@@ -295,8 +287,8 @@ def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tu
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
     """
-    radii = arms.values
-    squared_radii(columns(arms, arms.points, size), size, radii)
+    radii = arms[VALUES]
+    squared_radii(columns(arms, POINTS, size), size, radii)
     farthest, next_to_it = 0.0, 0.0
     for j in range(size):
         radii[j] = np.sqrt(radii[j])
@@ -321,20 +313,34 @@ def may_be_wide(arms: Any, size: int, farthest: float, distance: float) -> bool:
 
     ``farthest`` is the largest. O(size), and O(d) for each pair with radii that sum to more than the distance.
     """
-    points, radii, outer = columns(arms, arms.points, size), arms.values, arms.partners
+    points, radii, outer, kept = columns(arms, POINTS, size), arms[VALUES], arms[PARTNERS], arms[NOISE]
     limit, n_outer = distance * LESS, 0
     for j in range(size):
         outer[n_outer] = j
+        kept[n_outer] = radii[j]
         n_outer += radii[j] + farthest > limit
-    for one in range(1, n_outer):
-        i = int(outer[one])
-        for other in range(one):
-            j = int(outer[other])
-            if radii[i] + radii[j] > limit:
-                square = 0.0
-                for k in range(points.shape[0]):
-                    square += (points[k, i] - points[k, j]) ** 2
-                if square > limit * limit:
+    rows = columns(arms, SPARE, size).reshape(-1)  # arm by arm, which is how they are read
+    for one in range(n_outer):
+        for k in range(points.shape[0]):
+            rows[one * points.shape[0] + k] = points[k, int(outer[one])]
+    # unsigned, which spares reads the test for negative places
+    zero, four, d = np.uint64(0), np.uint64(4), np.uint64(points.shape[0])
+    rest = d % four
+    for one in range(np.uint64(1), np.uint64(n_outer)):
+        least = limit - kept[one]
+        for other in range(zero, one):
+            if kept[other] > least:
+                a, b = one * d, other * d
+                s0 = s1 = s2 = s3 = 0.0  # which need not wait for each other
+                for _ in range(zero, d // four):
+                    d0, d1 = rows[a] - rows[b], rows[a + np.uint64(1)] - rows[b + np.uint64(1)]
+                    d2 = rows[a + np.uint64(2)] - rows[b + np.uint64(2)]
+                    d3 = rows[a + np.uint64(3)] - rows[b + np.uint64(3)]
+                    s0, s1, s2, s3 = s0 + d0 * d0, s1 + d1 * d1, s2 + d2 * d2, s3 + d3 * d3
+                    a, b = a + four, b + four
+                for k in range(zero, rest):
+                    s0 += (rows[a + k] - rows[b + k]) ** 2
+                if (s0 + s1) + (s2 + s3) > limit * limit:
                     return True
     return False
 
@@ -352,7 +358,7 @@ def survey_pairs(arms: Any, size: int, limit: float) -> tuple[float, int, int]:
     ``partners`` is overwritten by the number of pairs, for each arm, whose squared distance exceeds the limit. O(size^2
     d / 2); counts are whole numbers since sums of those vectorise.
     """
-    points, partners, values = columns(arms, arms.points, size), arms.partners, arms.values
+    points, partners, values = columns(arms, POINTS, size), arms[PARTNERS], arms[VALUES]
     for j in range(size):
         partners[j] = 0.0
     largest, first, second = 0.0, 0, 0
@@ -382,14 +388,14 @@ def eliminate(arms: Any, size: int, slack: float) -> int:
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, line 17.
     """
+    utility, label = arms[UTILITY], arms[LABEL]
     best = -np.inf
     for j in range(size):
-        best = max(best, arms.utility[j])
+        best = max(best, utility[j])
     kept = 0
     for j in range(size):
-        if arms.utility[j] + slack >= best:
-            arms.label[kept] = arms.label[j]
-            kept += 1
+        label[kept] = label[j]
+        kept += utility[j] + slack >= best
     return kept
 
 
@@ -478,10 +484,9 @@ class StagewisePolicy(LinearPolicy):
 
     _state: Any
 
-    def _new_state(self, rule: Any, ridge: float, exploration_rounds: int) -> Any:
-        assert self._n_features is not None
+    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
         n_stages = max(1, rule.horizon.bit_length() - 1)
-        states = [linear_state(rule.estimator, self._n_features, ridge, exploration_rounds) for _ in range(2)]
+        states = [linear_state(rule.estimator, n_features, ridge, exploration_rounds) for _ in range(2)]
         state = StageState.of(states[0], states[1], n_stages)
         history = _history_of(state.later.memory)
         if history is not None and n_stages > 1:  # room in the pool for as much as each would hold alone
@@ -497,9 +502,9 @@ class StagewisePolicy(LinearPolicy):
     def stage_counts(self) -> dict[int, dict[str, int]]:
         """How many rounds ended in which stage, and why: ``stage_counts[stage][reason]``.
 
-        Stages are 0 for the exploration, which comes before all of them, and 1 to S. The reasons: "exploration"; "width",
-        a pair of surviving arms was too wide, and the answer teaches this stage; "confident", no pair was wider than
-        1/sqrt(T), and the answer teaches nobody. The sum of all is ``round``.
+        Stages are 0 for the exploration, which comes before all of them, and 1 to S. The reasons: "exploration";
+        "width", a pair of surviving arms was too wide, and the answer teaches this stage; "confident", no pair was
+        wider than 1/sqrt(T), and the answer teaches nobody. The sum of all is ``round``.
         """
         return {s: dict(zip(REASONS, row, strict=True)) for s, row in enumerate(self._state.tallies.tolist())}
 
@@ -545,7 +550,9 @@ class StagewisePolicy(LinearPolicy):
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Any:
         if self._rule.horizon == 0:
-            raise ValueError("horizon is None; a policy with stages needs one to choose arms: their number depends on it")
+            raise ValueError(
+                "horizon is None; a policy with stages needs one to choose arms: their number depends on it"
+            )
         return super()._new_buffers(n_arms, n_features)
 
     def _end_exploration(self) -> bool:

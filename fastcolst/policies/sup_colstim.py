@@ -21,6 +21,13 @@ from fastcolst.policies.colstim import coupling_code, perturb_arms, theorem_cons
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, confidence_scale, explore
 from fastcolst.policies.stages import (
     EXPLORATION,
+    LABEL,
+    NOISE,
+    PARTNERS,
+    POINTS,
+    SQUARE,
+    UTILITY,
+    VALUES,
     WIDTH,
     StagewisePolicy,
     columns,
@@ -31,7 +38,6 @@ from fastcolst.policies.stages import (
     stage_scale,
     stage_work_shape,
     survey,
-    survivors_of,
     teach,
 )
 from fastcolst.selection import optimistic_argmax, perturbed_argmax
@@ -83,17 +89,16 @@ class SupCoLSTIMRule(NamedTuple):
             if first != NOT_FINITE:
                 note(state, 0, EXPLORATION)
             return first, second
-        arms = survivors_of(work)
-        (stage, reason, size), _ = descend(self, state, contexts, arms)
+        (stage, reason, size), _ = descend(self, state, contexts, work)
         if stage == 0:
             return NOT_FINITE, NOT_FINITE
         scale = confidence_scale(self, state)
         if reason == WIDTH:
-            first, second = _random_wide_pair(arms, size, squared_limit(2.0**-stage, scale), raw[0])
+            first, second = _random_wide_pair(work, size, squared_limit(2.0**-stage, scale), raw[0])
         else:
-            first, second = _confident_pair(self, state, contexts, (stage, size), arms, raw)
+            first, second = _confident_pair(self, state, contexts, (stage, size), work, raw)
         note(state, stage, reason)
-        return int(arms.label[first]), int(arms.label[second])
+        return int(work[LABEL, first]), int(work[LABEL, second])
 
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
         """Lines 3, 8 and 9, 13, 20."""
@@ -106,7 +111,7 @@ def _random_wide_pair(arms: Any, size: int, limit: float, uniform: float) -> tup
 
     Pairs are numbered by the first arm, then by the second. ``partners`` says how many there are of each arm.
     """
-    partners, values = arms.partners, arms.values
+    partners, values = arms[PARTNERS], arms[VALUES]
     total = 0.0
     for j in range(size):
         total += partners[j]
@@ -114,7 +119,7 @@ def _random_wide_pair(arms: Any, size: int, limit: float, uniform: float) -> tup
     while left >= partners[first]:
         left -= partners[first]
         first += 1
-    squared_distances(columns(arms, arms.points, size), first, 0, size, values)
+    squared_distances(columns(arms, POINTS, size), first, 0, size, values)
     second = -1
     while left >= 0.0:
         second += 1
@@ -134,32 +139,34 @@ def _confident_pair(
     stage, size = reached
     scale = confidence_scale(rule, state)
     clip = rule.clip if rule.clip >= 0.0 else scale
-    noise, label = arms.noise, arms.label
+    noise, label = arms[NOISE], arms[LABEL]
     perturb_arms(rule, state, raw, scale, noise[:n])
     for j in range(size):
         noise[j] = noise[int(label[j])]
-    first = perturbed_argmax(arms.utility[:size], arms.square[:size], noise[:size], clip, arms.values[:size])
+    first = perturbed_argmax(arms[UTILITY][:size], arms[SQUARE][:size], noise[:size], clip, arms[VALUES][:size])
     if size == 1 and not rule.allow_self_duel:
         first = int(label[0])
         size = everyone(arms, n)
         survey(state, stage, contexts, size, arms)
-    points = columns(arms, arms.points, size)
+    points = columns(arms, POINTS, size)
     for j in range(size, points.shape[1]):  # no arms: they never win
-        arms.utility[j] = -np.inf
+        arms[UTILITY][j] = -np.inf
         for k in range(points.shape[0]):
             points[k, j] = 0.0
-    second = optimistic_argmax(arms.utility, points, first, scale, rule.allow_self_duel, arms.values[: points.shape[1]])
+    second = optimistic_argmax(
+        arms[UTILITY], points, first, scale, rule.allow_self_duel, arms[VALUES][: points.shape[1]]
+    )
     return first, second
 
 
 class SupCoLSTIM(StagewisePolicy):
     """CoLSTIM in stages (Algorithm 2), for which a smaller bound on the regret is proven.
 
-    In tau rounds of exploration random pairs duel; they teach all of S = floor(log2 T) stages. Then a round goes through
-    the stages with the arms that survive, at first all. With w_ij = c1 |x_i - x_j|_{M^-1}, M and theta those of the
-    stage s: if all w_ij <= 1/sqrt(T), the arms duel that CoLSTIM would choose among the survivors; if all w_ij <= 2^-s,
-    those survive whose utility is at most 2^-s below the best, and the next stage follows; otherwise a uniformly random
-    pair with w_ij > 2^-s duels, and the answer teaches this stage alone.
+    In tau rounds of exploration random pairs duel; they teach all of S = floor(log2 T) stages. Then a round goes
+    through the stages with the arms that survive, at first all. With w_ij = c1 |x_i - x_j|_{M^-1}, M and theta those
+    of the stage s: if all w_ij <= 1/sqrt(T), the arms duel that CoLSTIM would choose among the survivors; if all
+    w_ij <= 2^-s, those survive whose utility is at most 2^-s below the best, and the next stage follows; otherwise a
+    uniformly random pair with w_ij > 2^-s duels, and the answer teaches this stage alone.
 
     Parameters
     ----------
