@@ -4,7 +4,17 @@ from fastcolst._compile import register
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.datasets import Log, ReplayResult, read_log, replay
 from fastcolst.estimation import MLE, SGD, OnlineNewton
-from fastcolst.policies import CoLSTIM, DoubleThompson, Duel, MaxInP, MaxPairUCB, SelfSparring, UniformPairs
+from fastcolst.policies import (
+    CoLSTIM,
+    DoubleThompson,
+    Duel,
+    MaxInP,
+    MaxPairUCB,
+    SelfSparring,
+    StaD,
+    SupCoLSTIM,
+    UniformPairs,
+)
 from fastcolst.problems import Scenario, ScoredArms
 from fastcolst.regression import Fit, PreferenceRegression, fit
 from fastcolst.results import FileFormatError, Result, load_result
@@ -33,8 +43,10 @@ __all__ = [
     "Scenario",
     "ScoredArms",
     "SelfSparring",
+    "StaD",
     "Study",
     "StudyResult",
+    "SupCoLSTIM",
     "Thurstone",
     "UniformPairs",
     "fit",

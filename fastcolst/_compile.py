@@ -46,6 +46,8 @@ __all__ = [
     "make_agent",
     "register",
     "registered",
+    "shared_fields",
+    "slot",
     "times_power_of_two",
 ]
 
@@ -445,6 +447,52 @@ def _compiled_handle(value: Any) -> Any:
     source = f"def make(value):\n    made = new(handle_type)\n{lines}\n    return made"
     exec(source, scope)  # noqa: S102  the names of the fields are known here only
     return scope["make"]
+
+
+def shared_fields(cls: type) -> tuple[str, ...]:
+    """Names of the fields that stacked NamedTuples of a class have in common: what its ``shared()`` returns."""
+    names: tuple[str, ...] = getattr(cls, "shared", tuple)()
+    return names
+
+
+def slot(stacked: Any, index: int) -> Any:
+    """One of several equal NamedTuples whose arrays were stacked along a first axis: views of its arrays.
+
+    The fields that are shared are passed on as they are. In kernels both sides are handles: one is allocated for each
+    NamedTuple, and no array.
+    """
+    shared = shared_fields(type(stacked))
+    return type(stacked)(
+        *(
+            field if name in shared else slot(field, index) if isinstance(field, tuple) else field[index, ...]
+            for name, field in zip(stacked._fields, stacked, strict=True)
+        )
+    )
+
+
+def _slot_type(type_: Any) -> Any:
+    if isinstance(type_, types.Array):
+        return type_.copy(ndim=type_.ndim - 1)
+    shared = shared_fields(type_.instance_class)
+    fields = [(name, field if name in shared else _slot_type(field)) for name, field in type_.field_dict.items()]
+    return HandleType(fields, type_.instance_class)
+
+
+@overload(slot, jit_options=dict(FLAGS), strict=False)  # type: ignore[untyped-decorator]
+def _compiled_slot(stacked: Any, index: Any) -> Any:
+    shared = shared_fields(stacked.instance_class)
+    lines = ["def take(stacked, index):", "    made = new(slot_type)"]
+    for name, field in stacked.field_dict.items():
+        if name in shared:
+            lines.append(f"    made.{name} = stacked.{name}")
+        elif isinstance(field, types.Array):  # in kernels [index, ...] of a vector is a number
+            view = "[index]" if field.ndim > 1 else "[index : index + 1].reshape(())"
+            lines.append(f"    made.{name} = stacked.{name}{view}")
+        else:
+            lines.append(f"    made.{name} = slot(stacked.{name}, index)")
+    scope = {"slot": slot, "slot_type": _slot_type(stacked), "new": structref.new}
+    exec("\n".join([*lines, "    return made"]), scope)  # noqa: S102  as above
+    return scope["take"]
 
 
 @kernel

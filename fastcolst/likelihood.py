@@ -59,6 +59,8 @@ class History(NamedTuple):
     blocks (capacity, d, 512) float64, a pool that several histories may share; multiplicities (capacity, 512) float64,
     how often each counts, or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this
     history's, in their order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
+
+    Several histories of one pool are stacked in ``owned`` and ``size`` only, (k, capacity) and (k, 1).
     """
 
     blocks: NDArray[np.float64]
@@ -66,6 +68,11 @@ class History(NamedTuple):
     owned: NDArray[np.int64]
     size: NDArray[np.int64]
     used: NDArray[np.int64]
+
+    @staticmethod
+    def shared() -> tuple[str, ...]:
+        """Fields that several stacked histories have in common."""
+        return "blocks", "multiplicities", "used"
 
     @classmethod
     def new(cls, n_features: int, n_rows: int) -> Self:
@@ -113,8 +120,8 @@ class History(NamedTuple):
         used = int(self.used[0])
         blocks = np.empty((capacity, *self.blocks.shape[1:]))
         blocks[:used] = self.blocks[:used]
-        owned = np.zeros(capacity, np.int64)
-        owned[: len(self.owned)] = self.owned
+        owned = np.zeros((*self.owned.shape[:-1], capacity), np.int64)
+        owned[..., : self.owned.shape[-1]] = self.owned
         return self._replace(blocks=blocks, owned=owned, size=self.size.copy(), used=self.used.copy())
 
     def __deepcopy__(self, memo: Any) -> Self:
@@ -122,7 +129,7 @@ class History(NamedTuple):
 
     def __reduce__(self) -> Any:
         used = int(self.used[0])
-        kept = (self.blocks[:used].copy(), self.multiplicities, self.owned[:used], self.size, self.used)
+        kept = (self.blocks[:used].copy(), self.multiplicities, self.owned[..., :used], self.size, self.used)
         return _restored, (*kept, len(self.blocks))
 
 
@@ -357,6 +364,11 @@ class Evidence(NamedTuple):
     tile: NDArray[np.float64]
     information: NDArray[np.float64]
     penalised: NDArray[np.float64]
+
+    @staticmethod
+    def shared() -> tuple[str, ...]:
+        """Fields that several stacked estimates have in common: scratch."""
+        return "tile", "information", "penalised"
 
     @classmethod
     def new(cls, history: History) -> Self:

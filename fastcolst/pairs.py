@@ -25,7 +25,18 @@ from numpy.typing import NDArray
 from fastcolst._compile import helper
 from fastcolst.selection import argmax
 
-__all__ = ["informative_pair", "is_candidate", "optimistic_pair", "pair_work_shape", "pool_of", "remove_dominated"]
+__all__ = [
+    "BLOCK",
+    "TIE",
+    "informative_pair",
+    "is_candidate",
+    "optimistic_pair",
+    "pair_work_shape",
+    "pool_of",
+    "remove_dominated",
+    "squared_distances",
+    "squared_radii",
+]
 
 # Rows of the matrix after the d coordinates.
 UTILITY, LABEL, STANDING, BOUND = 0, 1, 2, 3
@@ -463,7 +474,7 @@ def _by_bound(pool: Any, objective: Any, other: Any) -> Any:
     if size <= FEW:
         bound[:size] = np.inf
         return pool
-    _squared_radii(pool.points, size, bound)
+    squared_radii(pool.points, size, bound)
     lowest, highest = np.inf, -np.inf
     for j in range(size):
         bound[j] = objective.weight * pool.utility[j] + objective.scale * np.sqrt(bound[j])
@@ -490,7 +501,7 @@ def _by_bound(pool: Any, objective: Any, other: Any) -> Any:
 
 
 @helper
-def _squared_radii(points: Any, size: int, out: Any) -> None:
+def squared_radii(points: Any, size: int, out: Any) -> None:
     """Squared distances of the first arms to their centroid. O(n d), with eight sums that need not wait for another."""
     n_eights = size // 8
     for j in range(size):

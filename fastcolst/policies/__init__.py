@@ -6,6 +6,8 @@ from fastcolst.policies.double_thompson import DoubleThompson
 from fastcolst.policies.maxinp import MaxInP
 from fastcolst.policies.maxpairucb import MaxPairUCB
 from fastcolst.policies.self_sparring import SelfSparring
+from fastcolst.policies.sta_d import StaD
+from fastcolst.policies.sup_colstim import SupCoLSTIM
 from fastcolst.policies.uniform import UniformPairs
 
 __all__ = [
@@ -18,10 +20,13 @@ __all__ = [
     "MaxPairUCB",
     "Policy",
     "SelfSparring",
+    "StaD",
+    "SupCoLSTIM",
     "UniformPairs",
 ]
 
 REGISTRY: dict[str, type[Policy]] = {
-    policy.__name__: policy for policy in (CoLSTIM, DoubleThompson, MaxInP, MaxPairUCB, SelfSparring, UniformPairs)
+    policy.__name__: policy
+    for policy in (CoLSTIM, DoubleThompson, MaxInP, MaxPairUCB, SelfSparring, StaD, SupCoLSTIM, UniformPairs)
 }
 """The policies by name."""

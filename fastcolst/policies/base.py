@@ -22,6 +22,7 @@ from fastcolst.policies.rounds import (
     EXPLORATION_END,
     EXPLORATION_ROUNDS,
     FACTORED,
+    LESSON,
     LOGGED,
     ROUND,
     Chunk,
@@ -116,8 +117,8 @@ class Policy:
             self._parameters["rng"] = entropy
         self._rng = generator(entropy)
         self._id = uuid.uuid4().hex
-        # round -> first, second, contrast, the read-only copy of it that the duel shows
-        self._pending: dict[int, tuple[int, int, NDArray[np.float64], NDArray[np.float64]]] = {}
+        # round -> first, second, contrast, the read-only copy of it that the duel shows, the rule's note of the round
+        self._pending: dict[int, tuple[int, int, NDArray[np.float64], NDArray[np.float64], int]] = {}
         self._buffers = _Buffers((0, 0), *(np.empty(0),) * 4)
         self._largest = LARGEST
         self._drawn: _Buffers | None = None  # whose numbers are drawn and not yet used
@@ -193,7 +194,8 @@ class Policy:
         shown = buffers.contrast.copy()
         shown.flags.writeable = False
         if first != second:
-            self._pending[round_] = first, second, buffers.contrast.copy(), shown
+            lesson = int(self._state.counters[LESSON])
+            self._pending[round_] = first, second, buffers.contrast.copy(), shown, lesson
         return Duel(first, second, shown, round_, self._id)
 
     def update(self, duel: Duel, first_won: bool) -> None:
@@ -222,11 +224,12 @@ class Policy:
         asked = self._pending.get(duel.round)
         if asked is None:
             raise ValueError(f"duel of round {duel.round} was answered already; each duel is answered once")
-        first, second, contrast, shown = asked
+        first, second, contrast, shown, lesson = asked
         if duel.contrast is not shown and (
             (duel.first, duel.second) != (first, second) or duel.contrast.tobytes() != shown.tobytes()
         ):
             raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
+        self._state.counters[LESSON] = lesson
         while code := learn_answer(self._agent, first, second, contrast, won):
             if code == OVERFLOW:
                 raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
@@ -381,12 +384,15 @@ class LinearPolicy(Policy):
         ridge = number("ridge", ridge)
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
-        self._start(rule, linear_state(rule.estimator, self._n_features, ridge, tau))
+        self._start(rule, self._new_state(rule, self._n_features, ridge, tau))
         if ridge > 0.0:
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
         self._warned_singular = False
         self._warned_status = False
+
+    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
+        return linear_state(rule.estimator, n_features, ridge, exploration_rounds)
 
     def learn(self, winners: ArrayLike, losers: ArrayLike) -> None:
         """Learn finished comparisons from a log, in their order.
@@ -482,10 +488,11 @@ class LinearPolicy(Policy):
 
         Then how the estimate stands, as the estimator tells it (see :class:`fastcolst.MLE`), or ``"ready"``.
         """
-        if self._state.counters[EXPLORATION_END] < 0:
-            return "exploring"
+        return "exploring" if self._state.counters[EXPLORATION_END] < 0 else self._status_of(self._estimate())
+
+    def _status_of(self, memory: Any) -> str:
         estimator = self._rule.estimator
-        return str(estimator.status(self._estimate())) if hasattr(estimator, "status") else "ready"
+        return str(estimator.status(memory)) if hasattr(estimator, "status") else "ready"
 
     def _estimate(self) -> Any:
         """The estimator's memory with theta up to date: a copy, if need be, since reading must change nothing."""
@@ -535,13 +542,16 @@ class LinearPolicy(Policy):
         AttributeError
             When the estimator keeps no history from which the exact estimate could be recomputed, as SGD.
         """
+        return self._audit_of(self._estimate())
+
+    def _audit_of(self, memory: Any) -> float:
         estimator = self._rule.estimator
         if not hasattr(estimator, "exact"):
             raise AttributeError(f"{estimator!r} keeps no history from which the exact estimate could be recomputed")
-        state = snapshot(self._state)
-        state.memory.codes[WARM] = 0
-        state.refresh_estimate(self._rule._replace(estimator=estimator.exact()))
-        return distance(self._estimate(), state.memory)
+        exact = snapshot(memory)
+        exact.codes[WARM] = 0
+        estimator.exact().refresh(self._rule.model, exact)
+        return distance(memory, exact)
 
     def _make_room(self, n_comparisons: int) -> None:
         estimator = self._rule.estimator

@@ -79,7 +79,7 @@ class CoLSTIMRule(NamedTuple):
 
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """Lines 2 and 5 to 15. O(n d^2)."""
-        d, n = contexts.shape
+        d = contexts.shape[0]
         if state.counters[EXPLORATION_END] < 0:
             return explore(contexts, raw)  # line 2
 
@@ -89,15 +89,7 @@ class CoLSTIMRule(NamedTuple):
 
         scale = confidence_scale(self, state)
         clip = self.clip if self.clip >= 0.0 else scale
-        since = state.counters[ROUND] + 1 - state.counters[EXPLORATION_END]
-        p = _coupling_probability(self, d, since, horizon_of(self, state), scale)
-        if raw[0] < p:  # lines 7 to 9: B_t = 1, independent noise
-            for i in range(n):
-                noise[i] = perturb(self.perturbation, raw[2 + i])
-        else:  # lines 10 to 12: B_t = 0, one draw for all
-            shared = perturb(self.perturbation, raw[2])
-            for i in range(n):
-                noise[i] = shared
+        perturb_arms(self, state, raw, scale, noise)  # lines 7 to 12
         first = perturbed_argmax(utility, square, noise, clip, noise)  # lines 13 and 14
         second = optimistic_argmax(utility, whitened, first, scale, self.allow_self_duel, noise)  # line 15
         return first, second
@@ -105,6 +97,23 @@ class CoLSTIMRule(NamedTuple):
     def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
         """Lines 6 and 17."""
         return update_linear(state, self.estimator, self.model, contrast, won)
+
+
+@helper
+def perturb_arms(rule: Any, state: Any, raw: Any, scale: float, out: Any) -> None:
+    """Noise of every arm, not yet clipped: a variate of its own with probability p_t, otherwise one for all. O(n).
+
+    ``raw`` and ``scale`` are the round's numbers and its c1; ``out`` (n,) float64 is overwritten.
+    """
+    since = state.counters[ROUND] + 1 - state.counters[EXPLORATION_END]
+    p = _coupling_probability(rule, state.gram.shape[0], since, horizon_of(rule, state), scale)
+    if raw[0] < p:  # lines 7 to 9: B_t = 1, independent noise
+        for i in range(out.size):
+            out[i] = perturb(rule.perturbation, raw[2 + i])
+    else:  # lines 10 to 12: B_t = 0, one draw for all
+        shared = perturb(rule.perturbation, raw[2])
+        for i in range(out.size):
+            out[i] = shared
 
 
 @helper
@@ -210,7 +219,7 @@ class CoLSTIM(LinearPolicy):
     ) -> None:
         super().__init__(locals())
         model = comparison_model(comparison)
-        kind, value = _coupling(coupling)
+        kind, value = coupling_code(coupling)
         rule = CoLSTIMRule(
             perturbation=model if perturbation is None else comparison_model(perturbation, "perturbation"),
             estimator=estimator_of(estimator),
@@ -269,27 +278,8 @@ class CoLSTIM(LinearPolicy):
         >>> policy.get_params()["exploration_rounds"] > 10_000
         True
         """
-        d, T = count("n_features", n_features), count("horizon", horizon)
-        if T < d:
-            raise ValueError(f"horizon is {T}; the theorem needs at least n_features = {d}")
-        rho, theta_norm = number("rho", rho, positive=True), number("theta_norm", theta_norm)
-        model = comparison_model(comparison)
-        margins = np.linspace(0.0, 2.0 * (theta_norm + 1.0), 1001)
-        mu = min(float(pdf(model, u)) for u in margins)
-        if not mu > 0.0:
-            raise ValueError(f"theta_norm is {theta_norm}; the density of {model!r} vanishes within its margins")
-        if not mu * mu * rho > d * d * math.log(T + 1.0) * 2.0**-62:
-            raise ValueError(
-                f"rho is {rho} and theta_norm {theta_norm}: the theorem's exploration is longer than any horizon"
-            )
+        d, T, mu, tau = theorem_constants(n_features, horizon, comparison, rho, theta_norm)
         c1 = math.sqrt(d * math.log(T / d) + 2.0 * math.log(T)) / (2.0 * mu)
-        tau = math.ceil(d + max(d * d * math.log(T) / (mu * mu * rho), d / rho))
-        if tau >= T:
-            warnings.warn(
-                f"the theorem's exploration takes {tau} rounds and the horizon is {T}: the policy will only explore",
-                UserWarning,
-                stacklevel=2,
-            )
         constants = {
             "exploration_rounds": tau,
             "width_scale": c1,
@@ -299,7 +289,35 @@ class CoLSTIM(LinearPolicy):
         return cls(n_features, n_arms=n_arms, horizon=T, comparison=comparison, **{**constants, **parameters})
 
 
-def _coupling(value: float | str | None) -> tuple[int, float]:
+def theorem_constants(
+    n_features: int, horizon: int, comparison: Any, rho: float, theta_norm: float
+) -> tuple[int, int, float, int]:
+    """d, T, mu and tau of Theorem 3.2, with a warning when tau >= T; see :meth:`CoLSTIM.from_theorem`."""
+    d, T = count("n_features", n_features), count("horizon", horizon)
+    if T < d:
+        raise ValueError(f"horizon is {T}; the theorem needs at least n_features = {d}")
+    rho, theta_norm = number("rho", rho, positive=True), number("theta_norm", theta_norm)
+    model = comparison_model(comparison)
+    margins = np.linspace(0.0, 2.0 * (theta_norm + 1.0), 1001)
+    mu = min(float(pdf(model, u)) for u in margins)
+    if not mu > 0.0:
+        raise ValueError(f"theta_norm is {theta_norm}; the density of {model!r} vanishes within its margins")
+    if not mu * mu * rho > d * d * math.log(T + 1.0) * 2.0**-62:
+        raise ValueError(
+            f"rho is {rho} and theta_norm {theta_norm}: the theorem's exploration is longer than any horizon"
+        )
+    tau = math.ceil(d + max(d * d * math.log(T) / (mu * mu * rho), d / rho))
+    if tau >= T:
+        warnings.warn(
+            f"the theorem's exploration takes {tau} rounds and the horizon is {T}: the policy will only explore",
+            UserWarning,
+            stacklevel=3,
+        )
+    return d, T, mu, tau
+
+
+def coupling_code(value: float | str | None) -> tuple[int, float]:
+    """How p_t is found, and the constant."""
     if value is None:
         return EXPERIMENTS, 0.0
     if isinstance(value, str):

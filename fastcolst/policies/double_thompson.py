@@ -39,7 +39,7 @@ _BITS53 = 2.0**53
 class DoubleThompsonState(NamedTuple):
     """What the answers said about each pair of arms.
 
-    counters (6,) int64, in which no exploration is ever due; (n, n) float64: wins, B_ij; chances,
+    counters (7,) int64, in which no exploration is ever due; (n, n) float64: wins, B_ij; chances,
     P(theta_ij > 1/2); thresholds, tau_ij, with inf on the diagonal; constants, -log B(B_ij + 1, B_ji + 1); and bars
     (n, n) int64, the chances times 2^53, rounded up.
     """

@@ -34,7 +34,9 @@ FACTORED = 4
 """1 when the Gram matrix is invertible and `factor` holds."""
 UNTESTED = 5
 """1 when the Gram matrix changed since it was last tested for invertibility."""
-N_COUNTERS = 6
+LESSON = 6
+"""What the rule noted of a round as it chose, to be found here again when the round's answer is learned."""
+N_COUNTERS = 7
 
 # In place of a choice that was not made.
 NOT_FINITE = -1
@@ -63,7 +65,7 @@ class Chunk(NamedTuple):
 class LinearState(NamedTuple):
     """What a policy with a linear model knows.
 
-    counters (6,) int64; gram (d, d) float64, M with its ridge; factor (d, d) float64, the lower triangular S with
+    counters (7,) int64; gram (d, d) float64, M with its ridge; factor (d, d) float64, the lower triangular S with
     S'S = M^-1 once M is invertible; memory, the estimator's arrays; scratch (2, d) float64, whose content means
     nothing between calls.
     """
@@ -73,6 +75,11 @@ class LinearState(NamedTuple):
     factor: NDArray[np.float64]
     memory: Any
     scratch: NDArray[np.float64]
+
+    @staticmethod
+    def shared() -> tuple[str, ...]:
+        """Fields that several stacked states have in common."""
+        return "counters", "scratch"
 
     def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
         """Whether theta is out of date."""
@@ -85,7 +92,7 @@ class LinearState(NamedTuple):
 
 @register
 class BlindState(NamedTuple):
-    """What a policy without an estimate knows: counters (6,) int64, in which no exploration is ever due."""
+    """What a policy without an estimate knows: counters (7,) int64, in which no exploration is ever due."""
 
     counters: NDArray[np.int64]
 
@@ -143,7 +150,8 @@ def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[i
     """Choose two arms, without counting the round, when no exploration is due.
 
     ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` scratch of the rule's
-    :func:`work_shape`. Returns the arms, or ``NOT_FINITE`` twice. The state stays as it is.
+    :func:`work_shape`. Returns the arms, or ``NOT_FINITE`` twice. The state stays as it is, apart from what a rule
+    notes of the round in ``counters[LESSON]`` and in tallies of its own.
 
     A rule with an estimate has the fields ``estimator`` and ``model``.
     """

@@ -26,7 +26,7 @@ __all__ = ["SelfSparring", "SelfSparringRule"]
 class SelfSparringState(NamedTuple):
     """What the answers said about each arm.
 
-    counters (6,) int64, in which no exploration is ever due; laws (3, n) float64: S_i, F_i and
+    counters (7,) int64, in which no exploration is ever due; laws (3, n) float64: S_i, F_i and
     -log B(S_i + 1, F_i + 1), the laws of theta_i.
     """
 

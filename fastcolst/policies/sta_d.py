@@ -1,0 +1,222 @@
+"""Sta'D: in stages, duel with the two survivors that are least well told apart, and with the best two once all are.
+
+Saha (2021), Optimal algorithms for stochastic contextual preference bandits, algorithm Stagewise-Adaptive-Duel; see
+:mod:`fastcolst.policies.stages` for the stages.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastcolst._compile import helper, register
+from fastcolst.comparison import comparison_model
+from fastcolst.estimation import estimator_of
+from fastcolst.policies.checks import count, number
+from fastcolst.policies.colstim import theorem_constants
+from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, explore
+from fastcolst.policies.stages import (
+    CONFIDENT,
+    EXPLORATION,
+    LABEL,
+    UTILITY,
+    StagewisePolicy,
+    descend,
+    note,
+    stage_scale,
+    stage_work_shape,
+    teach,
+)
+from fastcolst.selection import argmax
+
+__all__ = ["StaD", "StaDRule"]
+
+
+@register
+class StaDRule(NamedTuple):
+    """Sta'D as numbers.
+
+    estimator, model: the registered instances; horizon: T, 0 in a template only; width_scale: eta, negative for
+    sqrt(d log T).
+    """
+
+    estimator: Any
+    model: Any
+    horizon: int
+    width_scale: float
+
+    def n_raw(self, n_arms: int) -> int:
+        """Two uniforms, for the pair of an exploration round."""
+        return 2
+
+    def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
+        """What the stages need."""
+        return stage_work_shape(n_arms, n_features)
+
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+        """The widest pair of survivors, or the best two. O(n d^2) for each stage, and O(n^2 d)."""
+        if state.counters[EXPLORATION_END] < 0:
+            first, second = explore(contexts, raw)
+            if first != NOT_FINITE:
+                note(state, 0, EXPLORATION)
+            return first, second
+        (stage, reason, size), (first, second) = descend(self, state, contexts, work)
+        if stage == 0:
+            return NOT_FINITE, NOT_FINITE
+        if reason == CONFIDENT:
+            first, second = _best_two(work[UTILITY][:size])
+        note(state, stage, reason)
+        return int(work[LABEL, first]), int(work[LABEL, second])
+
+    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+        """One comparison more for the stage of the round, or for all."""
+        return teach(self, state, pair, contrast, won)
+
+
+@helper
+def _best_two(utility: Any) -> tuple[int, int]:
+    """The arms of highest and second highest utility, the lowest indices among equals; one alone twice. O(size)."""
+    first = argmax(utility)
+    if utility.size > 1:
+        utility[first] = -np.inf
+    return first, argmax(utility)
+
+
+class StaD(StagewisePolicy):
+    """Stagewise-Adaptive-Duel.
+
+    In t_0 rounds of exploration random pairs duel; they teach all of S = floor(log2 T) stages. Then a round goes
+    through the stages with the arms that survive, at first all. With w_ij = eta |x_i - x_j|_{M^-1}, M and theta those
+    of the stage s: if all w_ij <= 1/sqrt(T), the two survivors of highest utility duel; if all w_ij <= 2^-s, those
+    survive whose utility is at most 2^-s below the best, and the next stage follows; otherwise the pair of largest w_ij
+    duels, and the answer teaches this stage alone.
+
+    Parameters
+    ----------
+    n_features : int
+        d, columns of the contexts.
+    n_arms : int, optional
+        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
+        default ``exploration_rounds``.
+    horizon : int
+        T, number of rounds, from which the number of stages follows. It may be left out of a template, which
+        :func:`fastcolst.simulate` fills in, and of a policy that only learns from logs. Past T the constants stay.
+    comparison : str or model, default "bradley-terry"
+        The comparison function F by which the estimators learn.
+    estimator : str or estimator, default "mle"
+        How each stage's theta is estimated.
+    ridge : float, default 0.0
+        Added to the diagonal of each Gram matrix. With 0 the exploration goes on until M is invertible.
+    exploration_rounds : int, optional
+        t_0; None: n_features * n_arms.
+    width_scale : float, optional
+        eta; None: sqrt(d log T).
+    rng : int, SeedSequence, Generator or None
+        Source of the pairs of the exploration; see :func:`fastcolst.streams.entropy_of`.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, with its name.
+
+    Notes
+    -----
+    A single survivor duels with itself. Ties go to the lowest indices. Saha leaves open which of the pairs that are too
+    wide duels: here it is the widest.
+
+    ``stage_counts`` tells where rounds ended and why; ``stage(s)`` what a stage knows; ``theta`` and ``gram`` are stage
+    1's. An answer counts for its round's stage, however late it comes; logs teach all stages.
+
+    A choice costs O(n d^2) for each stage it goes through and O(n^2 d) where pairs must be looked at, an answer O(d^2).
+    Memory: O(n d + S d^2). One policy must not be used by two threads at once.
+
+    References
+    ----------
+    Saha (2021), Optimal algorithms for stochastic contextual preference bandits. The defaults are those of Bengs, Saha,
+    Huellermeier (2022), section 4.
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> rng = np.random.default_rng(0)
+    >>> policy = fc.StaD(n_features=2, horizon=1000, exploration_rounds=20, width_scale=1, rng=1)
+    >>> for _ in range(100):
+    ...     contexts = rng.normal(size=(5, 2))
+    ...     duel = policy.select(contexts)
+    ...     policy.update(duel, first_won=duel.contrast[0] > 0)
+    >>> policy.n_stages, policy.stage_counts[0]
+    (9, {'exploration': 20, 'width': 0, 'confident': 0})
+    >>> policy.stage(1).count == 20 + policy.stage_counts[1]["width"]
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        n_arms: int | None = None,
+        horizon: int | None = None,
+        comparison: Any = "bradley-terry",
+        estimator: Any = "mle",
+        ridge: float = 0.0,
+        exploration_rounds: int | None = None,
+        width_scale: float | None = None,
+        rng: Any = None,
+    ) -> None:
+        super().__init__(locals())
+        rule = StaDRule(
+            estimator=estimator_of(estimator),
+            model=comparison_model(comparison),
+            horizon=0 if horizon is None else count("horizon", horizon),
+            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
+        )
+        self._start_linear(rule, ridge, exploration_rounds)
+
+    @classmethod
+    def from_theorem(
+        cls,
+        n_features: int,
+        *,
+        n_arms: int,
+        horizon: int,
+        comparison: Any = "bradley-terry",
+        rho: float,
+        theta_norm: float = 1.0,
+        **parameters: Any,
+    ) -> StaD:
+        """Sta'D with the constants for which the regret of such stages is bounded.
+
+        ``width_scale`` eta = 3/(2 mu) sqrt(2 log(3 n T^2)) and ``exploration_rounds`` as in
+        :meth:`SupCoLSTIM.from_theorem`, whose proof takes the stages over from Sta'D.
+
+        Parameters
+        ----------
+        n_features, n_arms, horizon, comparison
+            As for the class. ``horizon`` at least ``n_features``.
+        rho : float
+            Positive; in every round d of the contexts b_j satisfy rho I <= sum b_j b_j' (assumption A1).
+        theta_norm : float, default 1.0
+            Bound on the norm of the true parameter.
+        **parameters
+            Further arguments of the class, passed on.
+
+        Warns
+        -----
+        UserWarning
+            When tau >= horizon: the policy would only explore.
+
+        References
+        ----------
+        Bengs, Saha, Huellermeier (2022), the theorem on Sup-CoLSTIM, and assumptions (A1), (A2).
+
+        Examples
+        --------
+        >>> import fastcolst as fc
+        >>> policy = fc.StaD.from_theorem(2, n_arms=5, horizon=10**6, rho=0.5)
+        >>> policy.get_params()["width_scale"] > 10
+        True
+        """
+        _, T, mu, tau = theorem_constants(n_features, horizon, comparison, rho, theta_norm)
+        constants = {"exploration_rounds": tau, "width_scale": stage_scale(mu, count("n_arms", n_arms), T)}
+        return cls(n_features, n_arms=n_arms, horizon=T, comparison=comparison, **{**constants, **parameters})

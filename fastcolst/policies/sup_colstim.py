@@ -1,0 +1,325 @@
+"""Sup-CoLSTIM: CoLSTIM's duels where arms are known well, and random pairs of too wide a difference until then.
+
+Bengs, Saha, Huellermeier (2022), Stochastic Contextual Dueling Bandits under Linear Stochastic Transitivity Models,
+Algorithm 2. Line numbers below are that algorithm's; see :mod:`fastcolst.policies.stages` for the stages.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastcolst._compile import helper, register
+from fastcolst.comparison import comparison_model
+from fastcolst.comparison import raw as raw_variate
+from fastcolst.estimation import estimator_of
+from fastcolst.pairs import squared_distances
+from fastcolst.policies.checks import answer, count, number
+from fastcolst.policies.colstim import coupling_code, perturb_arms, theorem_constants
+from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, confidence_scale, explore
+from fastcolst.policies.stages import (
+    EXPLORATION,
+    LABEL,
+    NOISE,
+    PARTNERS,
+    POINTS,
+    SQUARE,
+    UTILITY,
+    VALUES,
+    WIDTH,
+    StagewisePolicy,
+    columns,
+    descend,
+    everyone,
+    note,
+    squared_limit,
+    stage_scale,
+    stage_work_shape,
+    survey,
+    teach,
+)
+from fastcolst.selection import optimistic_argmax, perturbed_argmax
+
+__all__ = ["SupCoLSTIM", "SupCoLSTIMRule"]
+
+
+@register
+class SupCoLSTIMRule(NamedTuple):
+    """Algorithm 2 as numbers.
+
+    The fields are those of :class:`fastcolst.policies.colstim.CoLSTIMRule`; ``horizon`` is 0 in a template only.
+    """
+
+    perturbation: Any
+    estimator: Any
+    model: Any
+    horizon: int
+    width_scale: float
+    clip: float
+    coupling: int
+    coupling_value: float
+    allow_self_duel: bool
+
+    def n_raw(self, n_arms: int) -> int:
+        """Two uniforms (those of the pair, or of the coin and a spare one), then one variate for each arm."""
+        return 2 + n_arms
+
+    def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
+        """What the stages need."""
+        return stage_work_shape(n_arms, n_features)
+
+    def draw(self, rng: Any, raw: Any) -> None:
+        """Draw one round's numbers one by one."""
+        raw[0] = rng.random()
+        raw[1] = rng.random()
+        for i in range(2, raw.size):
+            raw[i] = raw_variate(self.perturbation, rng)
+
+    def draw_block(self, rng: Any, raw: Any) -> None:
+        """Draw the same numbers in blocks, which is how Python does it fast."""
+        rng.random(out=raw[:2])
+        raw[2:] = self.perturbation.raw(rng, raw.size - 2)
+
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+        """Lines 2 and 5 to 22. O(n d^2) for each stage, and O(n^2 d)."""
+        if state.counters[EXPLORATION_END] < 0:
+            first, second = explore(contexts, raw)  # line 2
+            if first != NOT_FINITE:
+                note(state, 0, EXPLORATION)
+            return first, second
+        (stage, reason, size), _ = descend(self, state, contexts, work)
+        if stage == 0:
+            return NOT_FINITE, NOT_FINITE
+        scale = confidence_scale(self, state)
+        if reason == WIDTH:
+            first, second = _random_wide_pair(work, size, squared_limit(2.0**-stage, scale), raw[0])
+        else:
+            first, second = _confident_pair(self, state, contexts, (stage, size), work, raw)
+        note(state, stage, reason)
+        return int(work[LABEL, first]), int(work[LABEL, second])
+
+    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+        """Lines 3, 8 and 9, 13, 20."""
+        return teach(self, state, pair, contrast, won)
+
+
+@helper
+def _random_wide_pair(arms: Any, size: int, limit: float, uniform: float) -> tuple[int, int]:
+    """A uniformly random ordered pair of survivors whose squared distance exceeds a limit; line 21. O(size d).
+
+    Pairs are numbered by the first arm, then by the second. ``partners`` says how many there are of each arm.
+    """
+    partners, values = arms[PARTNERS], arms[VALUES]
+    total = 0.0
+    for j in range(size):
+        total += partners[j]
+    left, first = float(int(uniform * total)), 0
+    while left >= partners[first]:
+        left -= partners[first]
+        first += 1
+    squared_distances(columns(arms, POINTS, size), first, 0, size, values)
+    second = -1
+    while left >= 0.0:
+        second += 1
+        left -= 1.0 if values[second] > limit else 0.0
+    return first, second
+
+
+@helper
+def _confident_pair(
+    rule: Any, state: Any, contexts: Any, reached: tuple[int, int], arms: Any, raw: Any
+) -> tuple[int, int]:
+    """CoLSTIM's choice among the survivors; lines 12, 14 and 15. O(n d).
+
+    A lone survivor that may not duel with itself meets its toughest rival among all arms.
+    """
+    n = contexts.shape[1]
+    stage, size = reached
+    scale = confidence_scale(rule, state)
+    clip = rule.clip if rule.clip >= 0.0 else scale
+    noise, label = arms[NOISE], arms[LABEL]
+    perturb_arms(rule, state, raw, scale, noise[:n])
+    for j in range(size):
+        noise[j] = noise[int(label[j])]
+    first = perturbed_argmax(arms[UTILITY][:size], arms[SQUARE][:size], noise[:size], clip, arms[VALUES][:size])
+    if size == 1 and not rule.allow_self_duel:
+        first = int(label[0])
+        size = everyone(arms, n)
+        survey(state, stage, contexts, size, arms)
+    points = columns(arms, POINTS, size)
+    for j in range(size, points.shape[1]):  # no arms: they never win
+        arms[UTILITY][j] = -np.inf
+        for k in range(points.shape[0]):
+            points[k, j] = 0.0
+    second = optimistic_argmax(
+        arms[UTILITY], points, first, scale, rule.allow_self_duel, arms[VALUES][: points.shape[1]]
+    )
+    return first, second
+
+
+class SupCoLSTIM(StagewisePolicy):
+    """CoLSTIM in stages (Algorithm 2), for which a smaller bound on the regret is proven.
+
+    In tau rounds of exploration random pairs duel; they teach all of S = floor(log2 T) stages. Then a round goes
+    through the stages with the arms that survive, at first all. With w_ij = c1 |x_i - x_j|_{M^-1}, M and theta those
+    of the stage s: if all w_ij <= 1/sqrt(T), the arms duel that CoLSTIM would choose among the survivors; if all
+    w_ij <= 2^-s, those survive whose utility is at most 2^-s below the best, and the next stage follows; otherwise a
+    uniformly random pair with w_ij > 2^-s duels, and the answer teaches this stage alone.
+
+    Parameters
+    ----------
+    n_features : int
+        d, columns of the contexts.
+    n_arms : int, optional
+        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
+        default ``exploration_rounds``.
+    horizon : int
+        T, number of rounds, from which the number of stages follows. It may be left out of a template, which
+        :func:`fastcolst.simulate` fills in, and of a policy that only learns from logs. Past T the constants stay.
+    comparison : str or model, default "bradley-terry"
+        The comparison function F by which the estimators learn.
+    perturbation : str or model, optional
+        Whose G perturbs the utilities; None: the comparison model's own.
+    estimator : str or estimator, default "mle"
+        How each stage's theta is estimated.
+    ridge : float, default 0.0
+        Added to the diagonal of each Gram matrix. 0 is the paper's: the exploration then goes on until M is invertible.
+    exploration_rounds : int, optional
+        tau; None: n_features * n_arms.
+    width_scale : float, optional
+        c1; None: sqrt(d log T).
+    clip : float, optional
+        C_thresh; None: c1; inf: no clipping.
+    coupling : float or "theorem", optional
+        Probability p_t that every arm gets noise of its own; see :class:`CoLSTIM`.
+    allow_self_duel : bool, default True
+        Whether the first arm may be its own rival, as in the paper. False: two different arms (of at least two).
+    rng : int, SeedSequence, Generator or None
+        Source of the noise; see :func:`fastcolst.streams.entropy_of`.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its range, with its name.
+
+    Notes
+    -----
+    The paper prints line 15 as argmax_i <z_{i,i_t}, theta> + w_{i_t,j}, where j occurs nowhere else: read w_{i_t,i},
+    as in line 15 of Algorithm 1.
+
+    ``stage_counts`` tells where rounds ended and why; ``stage(s)`` what a stage knows; ``theta`` and ``gram`` are stage
+    1's. An answer counts for its round's stage, however late it comes; logs teach all stages. With the simplified
+    constants of the experiments, which are the defaults, most rounds of the first tens of thousands end in the first
+    stages.
+
+    A choice costs O(n d^2) for each stage it goes through and O(n^2 d) where pairs must be looked at, an answer O(d^2).
+    Memory: O(n d + S d^2). One policy must not be used by two threads at once.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 2; the defaults are those of section 4. The stages are those of Auer
+    (2002), Using confidence bounds for exploitation-exploration trade-offs.
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> rng = np.random.default_rng(0)
+    >>> policy = fc.SupCoLSTIM(n_features=2, horizon=1000, exploration_rounds=20, width_scale=1, rng=1)
+    >>> for _ in range(100):
+    ...     contexts = rng.normal(size=(5, 2))
+    ...     duel = policy.select(contexts)
+    ...     policy.update(duel, first_won=duel.contrast[0] > 0)
+    >>> policy.n_stages, policy.stage_counts[0]
+    (9, {'exploration': 20, 'width': 0, 'confident': 0})
+    >>> policy.stage(1).count == 20 + policy.stage_counts[1]["width"]
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        n_arms: int | None = None,
+        horizon: int | None = None,
+        comparison: Any = "bradley-terry",
+        perturbation: Any = None,
+        estimator: Any = "mle",
+        ridge: float = 0.0,
+        exploration_rounds: int | None = None,
+        width_scale: float | None = None,
+        clip: float | None = None,
+        coupling: float | str | None = None,
+        allow_self_duel: bool = True,
+        rng: Any = None,
+    ) -> None:
+        super().__init__(locals())
+        model = comparison_model(comparison)
+        kind, value = coupling_code(coupling)
+        rule = SupCoLSTIMRule(
+            perturbation=model if perturbation is None else comparison_model(perturbation, "perturbation"),
+            estimator=estimator_of(estimator),
+            model=model,
+            horizon=0 if horizon is None else count("horizon", horizon),
+            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
+            clip=-1.0 if clip is None else number("clip", clip, infinite=True),
+            coupling=kind,
+            coupling_value=value,
+            allow_self_duel=answer(allow_self_duel, "allow_self_duel"),
+        )
+        self._start_linear(rule, ridge, exploration_rounds)
+
+    @classmethod
+    def from_theorem(
+        cls,
+        n_features: int,
+        *,
+        n_arms: int,
+        horizon: int,
+        comparison: Any = "bradley-terry",
+        rho: float,
+        theta_norm: float = 1.0,
+        **parameters: Any,
+    ) -> SupCoLSTIM:
+        """Sup-CoLSTIM with the constants for which the regret is bounded.
+
+        ``width_scale`` c1 = 3/(2 mu) sqrt(2 log(3 n T^2)); mu, tau and p_t as in :meth:`CoLSTIM.from_theorem`, with
+        c2 = c1 and ``clip`` the largest number below it.
+
+        Parameters
+        ----------
+        n_features, n_arms, horizon, comparison
+            As for the class. ``horizon`` at least ``n_features``.
+        rho : float
+            Positive; in every round d of the contexts b_j satisfy rho I <= sum b_j b_j' (assumption A1).
+        theta_norm : float, default 1.0
+            Bound on the norm of the true parameter.
+        **parameters
+            Further arguments of the class, passed on.
+
+        Warns
+        -----
+        UserWarning
+            When tau >= horizon: the policy would only explore.
+
+        References
+        ----------
+        Bengs, Saha, Huellermeier (2022), the theorem on Sup-CoLSTIM, and assumptions (A1), (A2).
+
+        Examples
+        --------
+        >>> import fastcolst as fc
+        >>> policy = fc.SupCoLSTIM.from_theorem(2, n_arms=5, horizon=10**6, rho=0.5)
+        >>> policy.get_params()["coupling"]
+        'theorem'
+        """
+        _, T, mu, tau = theorem_constants(n_features, horizon, comparison, rho, theta_norm)
+        c1 = stage_scale(mu, count("n_arms", n_arms), T)
+        constants = {
+            "exploration_rounds": tau,
+            "width_scale": c1,
+            "clip": math.nextafter(c1, 0.0),
+            "coupling": "theorem",
+        }
+        return cls(n_features, n_arms=n_arms, horizon=T, comparison=comparison, **{**constants, **parameters})
