@@ -847,7 +847,9 @@ def test_fields_of_foreign_tuples_are_theirs():
 
 def test_methods_stay_plain_functions():
     for cls in _compile._REGISTERED:
-        methods = [value for name, value in vars(cls).items() if not name.startswith("_") and callable(value)]
+        methods = [
+            getattr(cls, name) for name, value in vars(cls).items() if not name.startswith("_") and callable(value)
+        ]
         assert all(isinstance(method, FunctionType) for method in methods), cls
 
 
