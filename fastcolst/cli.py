@@ -80,7 +80,7 @@ EXAMPLES = {
         "fastcolst reproduce figure1 --runs 10 --horizon 3000 --out quick",
     ),
     "replay": (
-        "fastcolst replay matches.npz --where 'year >= 1990' --learning-rate 0.02 --out replay.png",
+        "fastcolst replay matches.npz --where 'year >= 1990' --out replay.png",
         "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner",
     ),
     "warmup": ("fastcolst warmup --policies CoLSTIM --comparison bradley-terry",),
