@@ -185,6 +185,19 @@ def index_choices(rule, state, contexts, raws, work):
     return total
 
 
+def test_stages(benchmark, report):
+    """Fused rounds with an estimate by maximum likelihood in every stage, taken in turns with CoLSTIM's."""
+    names = ("CoLSTIM", "SupCoLSTIM", "StaD")
+    policies = {name: getattr(fc, name)(D, estimator="mle") for name in names}
+    fc.simulate(policies, SCENARIO, 100, rng=1)
+    results = [fc.simulate(policies, SCENARIO, 100_000, rng=1, threads=1) for _ in range(5)]
+    benchmark.pedantic(fc.simulate, args=({"SupCoLSTIM": policies["SupCoLSTIM"]}, SCENARIO, 10_000), rounds=1)
+    seconds = {name: min(float(result.seconds[name][0]) for result in results) for name in names}
+    for name in names[1:]:
+        ratio = seconds[name] / seconds["CoLSTIM"]
+        report(f"round of {name} over CoLSTIM's, exact estimates, n=50, d=10, T=100,000", ratio, 3, "times")
+
+
 @pytest.mark.parametrize("n_rounds", [0, 1000, 20_000])
 @pytest.mark.parametrize(("policy", "limit"), [(fc.DoubleThompson, 8), (fc.SelfSparring, 3)])
 def test_choice_by_index(benchmark, report, policy, limit, n_rounds):

@@ -27,6 +27,7 @@ from fastcolst.selection import argmax
 
 __all__ = [
     "BLOCK",
+    "FEW",
     "TIE",
     "informative_pair",
     "is_candidate",

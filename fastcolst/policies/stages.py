@@ -27,7 +27,7 @@ from fastcolst._compile import handle, helper, register, shared_fields, slot
 from fastcolst.estimation import LEARNED, OVERFLOW, is_stale
 from fastcolst.likelihood import ROWS, History
 from fastcolst.linalg import squared_widths, utilities, whiten
-from fastcolst.pairs import BLOCK, TIE, squared_distances, squared_radii
+from fastcolst.pairs import BLOCK, FEW, TIE, squared_distances, squared_radii
 from fastcolst.policies.base import LinearPolicy, snapshot
 from fastcolst.policies.checks import count
 from fastcolst.policies.rounds import (
@@ -108,9 +108,9 @@ class StageState(NamedTuple):
 
     def refresh_estimate(self, rule: Any) -> None:
         """Bring up to date what is known to be stale, or else stage 1."""
-        stale = np.flatnonzero(self.stale)
-        for s in stale if len(stale) else (0,):
-            rule.estimator.refresh(rule.model, memory_of(self, int(s) + 1))
+        stale = [s for s, is_known in enumerate(self.stale.tolist(), start=1) if is_known]
+        for s in stale or [1]:
+            rule.estimator.refresh(rule.model, memory_of(self, s))
         self.stale[:] = 0
 
     def open_stages(self) -> None:
@@ -279,7 +279,7 @@ def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tu
 
     With r_i the distances from the centroid, the largest r_1 and r_2, two arms are at most r_i + r_j apart, and some
     are at least r_1. That spares a look at most pairs in most rounds: a stage learns only until its widest pairs are
-    hardly too wide, and stays near that limit ever after.
+    hardly too wide, and stays near that limit ever after. Pairs of a few arms are looked at right away.
 
     O(size d), and O(size^2 d) at worst.
 
@@ -287,19 +287,13 @@ def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tu
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
     """
-    radii = arms[VALUES]
-    squared_radii(columns(arms, POINTS, size), size, radii)
-    farthest, next_to_it = 0.0, 0.0
-    for j in range(size):
-        radii[j] = np.sqrt(radii[j])
-    for j in range(size):
-        next_to_it = max(next_to_it, min(farthest, radii[j]))
-        farthest = max(farthest, radii[j])
-    reach, bound = scale * farthest * LESS, scale * (farthest + next_to_it)
-    if bound <= finest * LESS:
-        return CONFIDENT, 0, 0
-    if finest < reach <= width and (bound <= width * LESS or not may_be_wide(arms, size, farthest, width / scale)):
-        return ELIMINATE, 0, 0
+    if size > FEW:
+        farthest, next_to_it = _radii(arms, size)
+        reach, bound = scale * farthest * LESS, scale * (farthest + next_to_it)
+        if bound <= finest * LESS:
+            return CONFIDENT, 0, 0
+        if finest < reach <= width and (bound <= width * LESS or not may_be_wide(arms, size, farthest, width / scale)):
+            return ELIMINATE, 0, 0
     limit = squared_limit(width, scale)
     largest, first, second = survey_pairs(arms, size, limit)
     if largest <= squared_limit(finest, scale):
@@ -308,54 +302,86 @@ def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tu
 
 
 @helper
-def may_be_wide(arms: Any, size: int, farthest: float, distance: float) -> bool:
-    """Whether two survivors may be further apart than a distance, when the radii are in ``values``.
-
-    ``farthest`` is the largest. O(size), and O(d) for each pair with radii that sum to more than the distance.
-    """
-    points, radii, outer, kept = columns(arms, POINTS, size), arms[VALUES], arms[PARTNERS], arms[NOISE]
-    limit, n_outer = distance * LESS, 0
+def _radii(arms: Any, size: int) -> tuple[float, float]:
+    """Distances from the centroid, to be found in ``VALUES``; returns the two largest. O(size d)."""
+    radii = arms[VALUES]
+    squared_radii(columns(arms, POINTS, size), size, radii)
+    farthest, next_to_it = 0.0, 0.0
     for j in range(size):
-        outer[n_outer] = j
-        kept[n_outer] = radii[j]
-        n_outer += radii[j] + farthest > limit
-    rows = columns(arms, SPARE, size).reshape(-1)  # arm by arm, which is how they are read
-    for one in range(n_outer):
-        for k in range(points.shape[0]):
-            rows[one * points.shape[0] + k] = points[k, int(outer[one])]
+        radii[j] = np.sqrt(radii[j])
+    for j in range(size):
+        next_to_it = max(next_to_it, min(farthest, radii[j]))
+        farthest = max(farthest, radii[j])
+    return farthest, next_to_it
+
+
+@helper
+def may_be_wide(arms: Any, size: int, farthest: float, distance: float) -> bool:
+    """Whether two survivors, whose radii are in ``VALUES``, may be further apart than a distance.
+
+    ``farthest`` is the largest radius. O(size), and O(d) for each pair with radii that sum to more than the distance.
+    """
+    limit = distance * LESS
+    n_outer = _gather_outer(arms, size, limit - farthest)
+    radii, rows = arms[NOISE], columns(arms, SPARE, size).reshape(-1)
     # unsigned, which spares reads the test for negative places
-    zero, four, d = np.uint64(0), np.uint64(4), np.uint64(points.shape[0])
+    zero, four, d = np.uint64(0), np.uint64(4), np.uint64((arms.shape[0] - N_ROWS) // 2)
     rest = d % four
     for one in range(np.uint64(1), np.uint64(n_outer)):
-        least = limit - kept[one]
+        least = limit - radii[one]
         for other in range(zero, one):
-            if kept[other] > least:
-                a, b = one * d, other * d
-                s0 = s1 = s2 = s3 = 0.0  # which need not wait for each other
-                for _ in range(zero, d // four):
-                    d0, d1 = rows[a] - rows[b], rows[a + np.uint64(1)] - rows[b + np.uint64(1)]
-                    d2 = rows[a + np.uint64(2)] - rows[b + np.uint64(2)]
-                    d3 = rows[a + np.uint64(3)] - rows[b + np.uint64(3)]
-                    s0, s1, s2, s3 = s0 + d0 * d0, s1 + d1 * d1, s2 + d2 * d2, s3 + d3 * d3
-                    a, b = a + four, b + four
-                for k in range(zero, rest):
-                    s0 += (rows[a + k] - rows[b + k]) ** 2
-                if (s0 + s1) + (s2 + s3) > limit * limit:
-                    return True
+            if not radii[other] > least:
+                break
+            a, b = one * d, other * d
+            s0 = s1 = s2 = s3 = 0.0  # which need not wait for each other
+            for _ in range(zero, d // four):
+                d0, d1 = rows[a] - rows[b], rows[a + np.uint64(1)] - rows[b + np.uint64(1)]
+                d2 = rows[a + np.uint64(2)] - rows[b + np.uint64(2)]
+                d3 = rows[a + np.uint64(3)] - rows[b + np.uint64(3)]
+                s0, s1, s2, s3 = s0 + d0 * d0, s1 + d1 * d1, s2 + d2 * d2, s3 + d3 * d3
+                a, b = a + four, b + four
+            for k in range(zero, rest):
+                s0 += (rows[a + k] - rows[b + k]) ** 2
+            if (s0 + s1) + (s2 + s3) > limit * limit:
+                return True
     return False
+
+
+@helper
+def _gather_outer(arms: Any, size: int, least: float) -> int:
+    """Sort the arms of more than a radius, the largest first: radii to ``NOISE``, points to ``SPARE``, arm by arm.
+
+    Returns their number. O(size), and O(m^2) for m such arms.
+    """
+    radii, sorted_radii, outer = arms[VALUES], arms[NOISE], arms[PARTNERS]
+    n_outer = 0
+    for j in range(size):
+        if radii[j] > least:
+            place = n_outer
+            while place > 0 and sorted_radii[place - 1] < radii[j]:
+                outer[place], sorted_radii[place] = outer[place - 1], sorted_radii[place - 1]
+                place -= 1
+            outer[place], sorted_radii[place] = j, radii[j]
+            n_outer += 1
+    points, rows = columns(arms, POINTS, size), columns(arms, SPARE, size).reshape(-1)
+    d = points.shape[0]
+    for one in range(n_outer):
+        for k in range(d):
+            rows[one * d + k] = points[k, int(outer[one])]
+    return n_outer
 
 
 @helper
 def squared_limit(width: float, scale: float) -> float:
     """Squared distance of two arms whose w_ij is ``width``; infinite for a scale of 0."""
-    return float((width / scale) ** 2)
+    return float((width / scale) ** 2) if scale > 0.0 else np.inf
 
 
 @helper
 def survey_pairs(arms: Any, size: int, limit: float) -> tuple[float, int, int]:
     """The largest squared distance of two survivors and its pair, the lowest indices among equals.
 
-    ``partners`` is overwritten by the number of pairs, for each arm, whose squared distance exceeds the limit. O(size^2
+    ``PARTNERS`` is overwritten by the number of pairs, for each arm, whose squared distance exceeds the limit. O(size^2
     d / 2); counts are whole numbers since sums of those vectorise.
     """
     points, partners, values = columns(arms, POINTS, size), arms[PARTNERS], arms[VALUES]

@@ -109,7 +109,7 @@ class SupCoLSTIMRule(NamedTuple):
 def _random_wide_pair(arms: Any, size: int, limit: float, uniform: float) -> tuple[int, int]:
     """A uniformly random ordered pair of survivors whose squared distance exceeds a limit; line 21. O(size d).
 
-    Pairs are numbered by the first arm, then by the second. ``partners`` says how many there are of each arm.
+    Pairs are numbered by the first arm, then by the second. ``PARTNERS`` says how many there are of each arm.
     """
     partners, values = arms[PARTNERS], arms[VALUES]
     total = 0.0
