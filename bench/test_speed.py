@@ -214,7 +214,7 @@ def test_choice_by_index(benchmark, report, policy, limit, n_rounds):
         wins, losses, size = arms._state.laws[0], arms._state.laws[1], (2, N)
     index_choices(*arguments)
     numpy = best(lambda: [rng.beta(wins + 1.0, losses + 1.0, size) for _ in range(50)], repeats=15) / 50
-    benchmark.pedantic(choices, args=arguments, rounds=25, iterations=1)
+    benchmark.pedantic(index_choices, args=arguments, rounds=25, iterations=1)
     ours = benchmark.stats.stats.min / len(raws)
     what = f"{policy.__name__}, n={N}, after {n_rounds:,} rounds"
     report(f"choice of {what}", 1e6 * ours, limit, "us")

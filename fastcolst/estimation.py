@@ -21,6 +21,7 @@ from fastcolst.likelihood import (
     CURRENT,
     DRIFT,
     GRADIENT,
+    INTERIOR,
     METRIC,
     MU,
     PULL,
@@ -340,8 +341,9 @@ class MLE(NamedTuple):
     Notes
     -----
     A comparison costs O(d^2), and now and then a pass over all of them O(n d^2). Memory: 8 d bytes for each
-    comparison. While they can all be explained theta is as large as the ball allows, and so certain that predictions of
-    a log are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them. ``policy.status`` tells how the estimate stands:
+    comparison. While the maximum is not inside, theta is as large as the ball allows, and so certain that the
+    predictions of ``learn_and_predict`` are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them, by the rule of
+    succession; those of ``probability`` are not. ``policy.status`` tells how the estimate stands:
     "interior", "boundary" (a larger ball would give a larger estimate), "separated" (every comparison is explained: no
     finite maximum) or "not-converged".
 
@@ -411,8 +413,8 @@ class MLE(NamedTuple):
         return wanted and _is_inexact(memory, self.tolerance)
 
     def doubt(self, memory: Any) -> float:
-        """1/(n + 2) after n comparisons, by the rule of succession: that few were all explained proves little."""
-        return 1.0 / (memory.codes[N_LEARNED] + 2.0)
+        """1/(n + 2) after n comparisons unless the maximum lies inside: that few were all explained proves little."""
+        return 0.0 if memory.codes[STATUS] == INTERIOR else 1.0 / (memory.codes[N_LEARNED] + 2.0)
 
     def refresh(self, model: Any, memory: Any) -> None:
         """Bring theta within the tolerance of the maximum."""

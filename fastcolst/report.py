@@ -536,15 +536,16 @@ def _study_page(loaded: Any, name: str) -> _Page:
     table = Table("summary", "Regret at the end", "Mean (standard deviation) over the runs.", head, rows)
     caption = "Mean of the cumulative average regret over the runs; bands are one standard deviation."
     picture = Picture("regret", "Regret", caption, panels)
-    study = loaded.study
     facts = [
-        ("horizon", str(study.horizon)),
-        ("runs", str(study.runs)),
-        ("seed", str(study.seed)),
-        *((label, repr(policy)) for label, policy in study.policies.items()),
-        *((label, repr(scenario)) for label, scenario in study.scenarios.items()),
+        *((key, str(loaded.settings[key])) for key in ("runs", "seed")),
+        *((table["label"], _told(table)) for kind in ("policy", "scenario") for table in loaded.settings[kind]),
     ]
     return _Page(f"Study {name}", [], facts, [table], [picture], ["regret", "summary"])
+
+
+def _told(table: dict[str, Any]) -> str:
+    """A policy's or scenario's table in one line."""
+    return ", ".join(f"{key} = {value!r}" for key, value in table.items() if key not in ("label", "checkpoints"))
 
 
 def _picture_html(picture: Picture) -> str:

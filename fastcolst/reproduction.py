@@ -33,7 +33,7 @@ from fastcolst.estimation import MLE, SGD
 from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, UniformPairs
 from fastcolst.policies.checks import count
 from fastcolst.problems import Scenario
-from fastcolst.results import write_atomically
+from fastcolst.results import FileFormatError, write_atomically
 from fastcolst.simulation import simulate
 from fastcolst.streams import POLICY, label_key
 from fastcolst.studies import Study, load_study
@@ -547,7 +547,15 @@ class _Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> _Manifest:
-        return cls(folder, json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+        path = folder / MANIFEST
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            missing = {"settings", "targets", "walls", "machine"} - set(content)
+        except (ValueError, TypeError) as error:
+            raise FileFormatError(f"{os.fspath(path)!r} is damaged: {error}") from None
+        if missing:
+            raise FileFormatError(f"{os.fspath(path)!r} is damaged: no {', '.join(sorted(missing))}")
+        return cls(folder, content)
 
     @classmethod
     def open(cls, folder: Path, settings: Settings) -> _Manifest:

@@ -13,6 +13,7 @@ at all. What is on disk is all there is to resuming: cells that have their file 
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import json
 import math
@@ -217,7 +218,7 @@ class Study:
         own: dict[str, dict[str, Any]] = {"horizon": {}, "checkpoints": {}}
         for label, table in scenarios.items():
             if isinstance(table.get("path"), str):
-                table["path"] = str(Path(folder, table["path"]))
+                table["path"] = str(Path(folder, table["path"]).resolve())
             if "horizon" not in table:
                 raise ValueError(f"scenario {label!r}: horizon is missing, here and at the top of the study")
             own["horizon"][label] = table.pop("horizon")
@@ -905,6 +906,11 @@ class StudyResult:
     def study(self) -> Study:
         """The study. ValueError when a table could not hold it, such as one with classes or data of your own."""
         return Study.from_dict(self._manifest.study)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, as :meth:`Study.to_dict` gives it: a copy."""
+        return copy.deepcopy(self._manifest.study)
 
     @property
     def scenarios(self) -> list[str]:

@@ -119,18 +119,6 @@ def test_a_constant_vector_added_to_all_contexts_leaves_maxinp_alone(estimator):
     assert shifted.gram.tobytes() == plain.gram.tobytes()
 
 
-@pytest.mark.parametrize(("kind", "estimator"), COVER)
-def test_a_constant_vector_added_to_all_contexts_leaves_the_estimate_alone(kind, estimator):
-    rng = np.random.default_rng(4)
-    winners, losers = dyadic(rng, (2, 60, 3))
-    plain, shifted = (a_policy(kind, estimator, 3) for _ in range(2))
-    shift = dyadic(rng, 3)
-    plain.learn(winners, losers)
-    shifted.learn(winners + shift, losers + shift)
-    assert plain.theta.any()
-    assert shifted.theta.tobytes() == plain.theta.tobytes()
-
-
 # --- reading ------------------------------------------------------------------------------------------------
 
 

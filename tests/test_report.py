@@ -153,6 +153,7 @@ def test_a_study_of_ones_own_has_a_report(tmp_path):
         scenarios={
             "mine": fc.Scenario.easy(n_arms=4, n_features=2),
             "hard": {"name": "hard", "n_arms": 4, "n_features": 2},
+            "real": fc.ScoredArms(np.random.default_rng(0).normal(size=(3, 4, 2)), np.eye(4)[:3]),  # fits no table
         },
         horizon=40,
         runs=2,
@@ -162,9 +163,17 @@ def test_a_study_of_ones_own_has_a_report(tmp_path):
     path = write_report(tmp_path)
     text = path.read_text()
     assert "A &amp; &lt;b&gt;" in text and "<b>" not in text
-    assert len(Page(text).images) == 2 and "claims" not in text
+    assert len(Page(text).images) == 3 and "claims" not in text
     assert (tmp_path / "figures" / "regret.png").stat().st_size > 0
     study.run(tmp_path, progress=False)  # the report does not stand in the way of resuming
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{"])
+def test_a_damaged_manifest_is_one_error(tmp_path, capsys, content):
+    (tmp_path / "reproduction.json").write_text(content)
+    assert main(["report", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "is damaged" in error and error.count("\n") == 1
 
 
 def test_a_folder_without_a_study_is_one_error(tmp_path, capsys):

@@ -17,6 +17,11 @@ import fastcolst as fc
 from fastcolst import reference, streams
 from fastcolst.policies.rounds import select
 
+MODELS = {
+    "bradley-terry": reference.BradleyTerry(),
+    "thurstone": reference.Thurstone(),
+    "exponential": reference.ExponentialNoise(),
+}
 POLICIES = {"SupCoLSTIM": (fc.SupCoLSTIM, reference.SupCoLSTIM), "StaD": (fc.StaD, reference.StaD)}
 D, N = 3, 8
 
@@ -43,13 +48,13 @@ class Rounds:
         assert policy._play(self.chunk, np.zeros((m + 1, 3))) == m
 
 
-def a_pair(name, horizon, estimator=None, d=D, n=N, **options):
+def a_pair(name, horizon, estimator=None, d=D, n=N, model="bradley-terry", **options):
     """A policy and its reference, which learns by gradient steps unless somebody hands it theta."""
     ours, plain = POLICIES[name]
     options = {"n_arms": n, "horizon": horizon, "exploration_rounds": 15, "width_scale": 0.5, **options}
     estimator = fc.SGD(0.3, decay=0.5) if estimator is None else estimator
-    twin = plain(d, comparison=reference.BradleyTerry(), learning_rate=0.3, decay=0.5, **options)
-    return ours(d, estimator=estimator, rng=3, **options), twin
+    twin = plain(d, comparison=MODELS[model], learning_rate=0.3, decay=0.5, **options)
+    return ours(d, comparison=model, estimator=estimator, rng=3, **options), twin
 
 
 def counts_of(twin):
@@ -96,11 +101,12 @@ def check_equal(policy, other):
 # --- the same choices -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", POLICIES)
-def test_object_fused_loop_and_reference_choose_the_same_duels(name):
+def test_object_fused_loop_and_reference_choose_the_same_duels(name, model):
     horizon = rounds(5000, 300)
-    policy, twin = a_pair(name, horizon)
-    fused, _ = a_pair(name, horizon)
+    policy, twin = a_pair(name, horizon, model=model)
+    fused, _ = a_pair(name, horizon, model=model)
     game = Rounds(horizon)
     follow(policy, twin, game)
     check_stages(policy, twin)

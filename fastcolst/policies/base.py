@@ -359,7 +359,7 @@ class Policy:
             (n_arms, n_features),
             np.zeros(self._rule.n_raw(n_arms)),
             np.empty((n_features, n_arms)),
-            np.empty(self._rule.work_shape(n_arms, n_features)),
+            np.zeros(self._rule.work_shape(n_arms, n_features)),  # columns of padding stay so
             np.empty(n_features),
         )
 
@@ -427,8 +427,8 @@ class LinearPolicy(Policy):
         Returns
         -------
         (m,) float64
-            The probabilities that the first wins, each from the comparisons before it; with :class:`fastcolst.MLE`
-            none is nearer to 0 or 1 than 1/(n + 2) after n comparisons.
+            The probabilities that the first wins, each from the comparisons before it. With :class:`fastcolst.MLE`
+            none is nearer to 0 or 1 than 1/(n + 2) after n comparisons whose likelihood has no maximum inside the ball.
 
         Raises
         ------
@@ -649,8 +649,8 @@ def snapshot(state: Any) -> Any:
 STATUS_WARNINGS = {
     "boundary": "after {n} comparisons the maximum of the likelihood lies outside the ball that theta is kept in; a "
     "larger radius, or ridge > 0, moves it",
-    "separated": "after {n} comparisons theta explains them all: the likelihood has no finite maximum and theta is its "
-    "maximum on the ball; ridge > 0 gives a finite one",
+    "separated": "after {n} comparisons there are some that theta explains the better the larger it is: the likelihood "
+    "has no finite maximum; ridge > 0 gives a finite one",
     "not-converged": "the maximum of the likelihood of {n} comparisons was not reached in 60 passes; theta is the best "
     "point found (features of very different or very large scales?)",
 }

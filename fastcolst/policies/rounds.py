@@ -431,7 +431,7 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     counters = state.counters
     m, d, n = chunk.contexts.shape
     raw = np.empty(n_raw(rule, n))
-    work = np.empty(work_shape(rule, n, d))
+    work = np.zeros(work_shape(rule, n, d))
     contrast = np.empty(d)
     for r in range(m):
         # before a number is drawn
