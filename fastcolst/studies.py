@@ -595,7 +595,7 @@ class _Store:
         """Refuse a folder that is somebody else's, before anything is put into it."""
         content = {entry.name for entry in os.scandir(self.folder)} if self.folder.exists() else set()
         if not self._resume and content:
-            raise FileExistsError(errno.EEXIST, "the folder is not empty; resume it, or choose another one")
+            raise FileExistsError(errno.EEXIST, "the folder is not empty; resume (--resume), or choose another one")
         begun = {name for name in content if name in (CELLS, LOCK) or name.startswith(f".{MANIFEST}.")}
         if MANIFEST not in content and content != begun:  # killed before it had one
             raise FileExistsError(errno.EEXIST, "the folder holds something else than a study; choose another one")

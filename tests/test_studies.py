@@ -359,7 +359,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "letter.txt").write_text("x")
     with pytest.raises(FileExistsError, match="something else than a study"):
         small().run(tmp_path)
-    with pytest.raises(FileExistsError, match="not empty; resume it"):
+    with pytest.raises(FileExistsError, match="not empty; resume"):
         small().run(tmp_path, resume=False)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
@@ -688,7 +688,7 @@ def test_the_command_line_computes_a_study_and_draws_it(tmp_path, capsys):
     assert cli.main(command) == 2
     assert (
         capsys.readouterr().err
-        == f"fastcolst: error: {out}: the folder is not empty; resume it, or choose another one\n"
+        == f"fastcolst: error: {out}: the folder is not empty; resume (--resume), or choose another one\n"
     )
     assert cli.main([*command, "--resume", "--threads", "1"]) == 0
     file.write_text("horizon = 60\nruns = 3\n" + TEN_LINES)

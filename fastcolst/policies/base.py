@@ -612,6 +612,12 @@ class LinearPolicy(Policy):
             "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0."
         )
 
+    def _warm_play(self) -> None:
+        super()._warm_play()
+        if hasattr(self._rule.estimator, "refresh"):
+            twin = self._fresh(rng=0)
+            twin._state.refresh_estimate(twin._rule)
+
     def _warm_object(self) -> None:
         super()._warm_object()
         row = np.zeros((1, len(self._state.gram)))
