@@ -13,6 +13,7 @@ Bengs, Saha, Huellermeier (2022), section 4, the appendix "SGD vs. Full Maximum-
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
@@ -36,7 +37,7 @@ from fastcolst.problems import Scenario
 from fastcolst.results import FileFormatError, write_atomically
 from fastcolst.simulation import simulate
 from fastcolst.streams import POLICY, label_key
-from fastcolst.studies import Study, load_study
+from fastcolst.studies import LOCK, Study, load_study, locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,8 +93,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if name != "seed":
-                count(name, value)
+            count(name, value, lowest=0 if name == "seed" else 1)
 
     @property
     def horizons(self) -> list[int]:
@@ -501,16 +501,20 @@ def reproduce(
     settings = Settings() if settings is None else settings
     wanted = list(dict.fromkeys(t for target in targets for t in (PAPER if target == "all" else (target,))))
     needed = {part.name: part for target in wanted for part in parts(target, settings)}
-    manifest = _Manifest.open(Path(out), settings)
-    for name, cell in ((n, c) for target in wanted for n, c in timed_cells(target, settings).items()):
-        if not manifest.timing_path(name).exists():  # first, while nothing else keeps the processor busy
-            say(f"{name}: seconds for choosing, {min(settings.runs, settings.timed_runs)} runs")
-            manifest.stage(name, partial(_time_cell, cell, settings, manifest.timing_path(name)))
-    for name, part in needed.items():
-        say(f"{name}: {len(part.scenarios)} scenarios, {len(part.policies)} policies, {part.runs} runs")
-        run = part.study(settings.seed).run
-        manifest.stage(name, partial(run, manifest.study_path(name), threads=threads, resume=True, progress=progress))
-    manifest.add_targets(wanted)
+    if threads is not None:
+        count("threads", threads)
+    _Manifest.open(Path(out), settings)  # refuses before anything else is put there
+    with locked(Path(out) / LOCK):
+        manifest = _Manifest.open(Path(out), settings)
+        for name, cell in ((n, c) for target in wanted for n, c in timed_cells(target, settings).items()):
+            if not manifest.timing_path(name).exists():  # first, while nothing else keeps the processor busy
+                say(f"{name}: seconds for choosing, {min(settings.runs, settings.timed_runs)} runs")
+                manifest.stage(name, partial(_time_cell, cell, settings, manifest.timing_path(name)))
+        for name, part in needed.items():
+            say(f"{name}: {len(part.scenarios)} scenarios, {len(part.policies)} policies, {part.runs} runs")
+            run = partial(part.study(settings.seed).run, threads=threads, resume=True, progress=progress)
+            manifest.stage(name, partial(run, manifest.study_path(name)))
+        manifest.add_targets(wanted)
     return load_results(out)
 
 
@@ -521,8 +525,14 @@ def load_results(out: str | os.PathLike[str]) -> Results:
     ------
     OSError
         The folder is not there or is no reproduction's.
+    ValueError
+        Nothing in it is complete yet, or its manifest is damaged.
     """
     manifest = _Manifest.read(Path(out))
+    if not manifest.content["targets"]:
+        raise ValueError(
+            f"{os.fspath(out)!r} holds no complete experiment yet; the same `fastcolst reproduce` goes on with it"
+        )
     settings, targets = Settings(**manifest.content["settings"]), manifest.content["targets"]
     there = {part.name: part for target in targets for part in parts(target, settings)}
     studies = {name: load_study(manifest.study_path(name)) for name in there}
@@ -562,6 +572,10 @@ class _Manifest:
         """The one that is there, if its settings agree, or a new one."""
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MANIFEST).exists():
+            if any(path.name != LOCK and not path.name.startswith(f".{MANIFEST}.") for path in folder.iterdir()):
+                raise FileExistsError(
+                    errno.EEXIST, "the folder holds something else than a reproduction; choose another one", str(folder)
+                )
             content = {"settings": asdict(settings), "targets": [], "walls": {}, "machine": _machine()}
             manifest = cls(folder, content)
             manifest.save()

@@ -124,11 +124,22 @@ class Study:
         object.__setattr__(self, "runs", count("runs", self.runs))
         if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
             raise ValueError(f"seed is {self.seed!r}; a whole number is wanted, so that the study can be resumed")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it must not be negative")
         object.__setattr__(self, "seed", entropy_of(self.seed))
         recipes = {label: recipe_of(policy, f"policy {label!r}") for label, policy in self.policies.items()}
         object.__setattr__(self, "_recipes", recipes)
         object.__setattr__(self, "_settings", {label: self._setting(label) for label in self.scenarios})
         self._check_fit()
+        n_cells = sum(
+            math.ceil(self.runs / _block_runs(recipe, setting, self.runs))
+            for setting in self._settings.values()
+            for recipe in recipes.values()
+        )
+        if n_cells > MOST_CELLS:
+            raise ValueError(
+                f"runs is {self.runs}; that makes {n_cells:,} cells, and at most {MOST_CELLS:,} are wanted"
+            )
 
     def _setting(self, label: str) -> _Setting:
         where = f"scenario {label!r}"
@@ -378,6 +389,7 @@ def _common(by_label: dict[str, Any]) -> Any:
 
 # --- cells --------------------------------------------------------------------------------------------------
 
+MOST_CELLS = 1_000_000
 CELL_SECONDS = 1.0
 """A cell takes about so long, or longer, on a slow processor."""
 
@@ -515,7 +527,9 @@ class _Manifest(NamedTuple):
             content = json.loads(data)
             if content.pop("format_version") != FORMAT_VERSION:
                 raise FileFormatError("another format version")
-            return cls(**content)
+            manifest = cls(**content)
+            _ = manifest.cells  # what is not as it was written shows here
+            return manifest
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FileFormatError(f"{os.fspath(path)!r} is no manifest of a study: {error}") from None
 
@@ -580,7 +594,7 @@ class _Store:
             try:
                 self._check_content()
                 (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
-                held.enter_context(_locked(self.folder / LOCK))
+                held.enter_context(locked(self.folder / LOCK))
                 self._settle()
                 self._timings = held.enter_context(_open_lines(self.folder / TIMINGS))
             except OSError as error:
@@ -647,7 +661,7 @@ class _Store:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a file's lock; the system releases it when the process ends, however that happens."""
     with path.open("ab") as file:
         try:
@@ -658,7 +672,7 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise BlockingIOError(error.errno, "another process is computing this study") from None
+            raise BlockingIOError(error.errno, "another process is computing here") from None
         yield
 
 
@@ -1023,7 +1037,7 @@ class StudyResult:
         seconds = {}
         with contextlib.suppress(FileNotFoundError):
             for line in (self.folder / TIMINGS).read_bytes().splitlines():
-                with contextlib.suppress(ValueError):  # a line that a killed process left unfinished
+                with contextlib.suppress(ValueError, TypeError, KeyError):  # left unfinished by a killed process, say
                     entry = json.loads(line)
                     seconds[entry["cell"]] = entry["seconds"]
         return seconds

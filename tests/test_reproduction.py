@@ -249,3 +249,24 @@ def test_the_mle_cells_agree_with_the_reference(label):
     result = fc.simulate(policies, easy, settings.horizon, runs=3, rng=settings.seed, checkpoints=1)
     expected = [slow_regret(policies[label], label, easy, settings.horizon, settings.seed, run) for run in range(3)]
     np.testing.assert_allclose(result.average_regret[label][:, -1].mean(), np.mean(expected), rtol=0.02)
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "report.html").write_text("precious")
+    with pytest.raises(FileExistsError, match="something else"):
+        reproduction.reproduce(["table1"], tmp_path, reproduction.Settings(horizon=20, runs=2))
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_what_is_wrong_is_told_before_a_folder_is_made(tmp_path):
+    with pytest.raises(ValueError, match=r"^seed is -1"):
+        reproduction.Settings(seed=-1)
+    with pytest.raises(ValueError, match=r"^threads is 0"):
+        reproduction.reproduce(["table1"], tmp_path / "out", reproduction.Settings(horizon=20, runs=2), threads=0)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_reproduction_that_was_interrupted_is_no_empty_report(tmp_path):
+    reproduction._Manifest.open(tmp_path, reproduction.Settings(horizon=20, runs=2))
+    with pytest.raises(ValueError, match="no complete experiment yet"):
+        reproduction.load_results(tmp_path)

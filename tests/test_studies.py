@@ -367,7 +367,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 def test_one_process_at_a_time(tmp_path):
     pytest.importorskip("fcntl")
     small().run(tmp_path, progress=False)
-    with studies._locked(tmp_path / ".lock"), pytest.raises(BlockingIOError, match="another process"):
+    with studies.locked(tmp_path / ".lock"), pytest.raises(BlockingIOError, match="another process"):
         small().run(tmp_path)
 
 
@@ -732,3 +732,17 @@ def test_the_readmes_ten_lines_give_a_figure(tmp_path, capsys):
     (tmp_path / "study.toml").write_text(toml)
     assert cli.main(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
     assert (tmp_path / "out" / "regret.png").exists()
+
+
+def test_more_cells_than_anyone_can_wait_for_are_refused():
+    with pytest.raises(ValueError, match=r"^runs is 100000000000; that makes"):
+        fc.Study({"Random": fc.UniformPairs()}, SCENARIOS, horizon=20, runs=10**11)
+
+
+@pytest.mark.parametrize("spoil", [{"study": None}, {"study": {"runs": "x"}}, {"block_runs": 3}])
+def test_a_manifest_that_was_changed_is_one_error(tmp_path, spoil):
+    small().run(tmp_path, threads=1, progress=False)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **spoil}))
+    with pytest.raises(fc.FileFormatError, match="no manifest of a study"):
+        fc.load_study(tmp_path)
