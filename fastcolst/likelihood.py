@@ -69,8 +69,8 @@ class History(NamedTuple):
     size: NDArray[np.int64]
     used: NDArray[np.int64]
 
-    @staticmethod
-    def shared() -> tuple[str, ...]:
+    @classmethod
+    def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked histories have in common."""
         return "blocks", "multiplicities", "used"
 
@@ -365,8 +365,8 @@ class Evidence(NamedTuple):
     information: NDArray[np.float64]
     penalised: NDArray[np.float64]
 
-    @staticmethod
-    def shared() -> tuple[str, ...]:
+    @classmethod
+    def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked estimates have in common: scratch."""
         return "tile", "information", "penalised"
 

@@ -76,8 +76,8 @@ class LinearState(NamedTuple):
     memory: Any
     scratch: NDArray[np.float64]
 
-    @staticmethod
-    def shared() -> tuple[str, ...]:
+    @classmethod
+    def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked states have in common."""
         return "counters", "scratch"
 
