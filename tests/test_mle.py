@@ -139,7 +139,7 @@ def test_separable_answers_for_ever_stay_on_the_ball(score):
         policy._refresh_estimate()
         assert policy.audit() <= 1e-3
     assert np.mean((contrasts @ policy.theta > 0.0) == wins) > 0.99
-    policy._state.counters[:] = [1, 0, 0, 0, 1, 0]  # as if it had explored
+    policy._state.counters[:] = [1, 0, 0, 0, 1, 0, 0]  # as if it had explored
     assert policy.status in {"separated", "boundary"}
 
 

@@ -586,7 +586,8 @@ class StagewisePolicy(LinearPolicy):
             return False
         due = super()._end_exploration()
         if due and self._state.counters[EXPLORATION_END] >= 0:
-            self._refresh_estimate()
+            if hasattr(self._rule.estimator, "refresh"):
+                self._refresh_estimate()
             self._make_room(0)
             self._state.open_stages()
         return due
