@@ -116,6 +116,13 @@ class History(NamedTuple):
         """A copy that stays as it is while comparisons are appended to the original, whose blocks it shares."""
         return self._replace(owned=self.owned.copy(), size=self.size.copy(), used=self.used.copy())
 
+    def rewind(self) -> None:
+        """Forget what was appended to the original since this :meth:`snapshot` of it, which then takes its place."""
+        for owned, size in zip(np.atleast_2d(self.owned), np.atleast_1d(self.size), strict=True):
+            n_full, rest = divmod(int(size), ROWS)
+            if rest:
+                self.blocks[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks
+
     def _resized(self, capacity: int) -> Self:
         used = int(self.used[0])
         blocks = np.empty((capacity, *self.blocks.shape[1:]))

@@ -11,7 +11,8 @@ import pytest
 
 import fastcolst as fc
 from fastcolst import reference
-from fastcolst.likelihood import PASSED_ROWS, SCALES
+from fastcolst.likelihood import PASSED_ROWS, SCALES, WARM
+from fastcolst.policies.base import rewind, snapshot
 
 pytestmark = pytest.mark.jit  # passes over thousands of comparisons take hours in plain Python
 
@@ -335,6 +336,25 @@ def test_a_log_that_overflows_leaves_the_policy_as_it_was():
         policy.learn_and_predict(np.vstack([contrasts[:5], [[np.inf, 0.0]]]), np.ones(6, bool))
     assert policy._state.memory.history.size[0] == 300
     assert np.all(np.isfinite(before))
+
+
+def test_what_a_policy_rewinds_is_forgotten_for_good():
+    """Passes over the history run over whole blocks, and so over the rows after the last."""
+    rng = np.random.default_rng(1)
+    contrasts, wins = a_log(rng, 320, a_theta(rng, 2, 1.0), fc.BradleyTerry())
+    policy, twin = fc.CoLSTIM(2), fc.CoLSTIM(2)
+    for each in (policy, twin):
+        each.learn_and_predict(contrasts[:300], wins[:300])
+    before = snapshot(policy._state)
+    policy.learn_and_predict(contrasts[300:], wins[300:])
+    rewind(before)
+    policy._start(policy._rule, before)
+    assert policy.audit() <= 1e-3
+    for each in (policy, twin):
+        each.learn_and_predict(contrasts[:1], wins[:1])
+        each._state.memory.codes[WARM] = 0
+        each._refresh_estimate()
+    assert policy.theta.tobytes() == twin.theta.tobytes()
 
 
 @pytest.mark.parametrize("name", MODELS)

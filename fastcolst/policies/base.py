@@ -454,6 +454,7 @@ class LinearPolicy(Policy):
             code, n = learn_log(self._agent, contrasts[n_learned:], wins[n_learned:], out[n_learned:])
             n_learned += n
             if code == OVERFLOW:
+                rewind(before)
                 self._start(self._rule, before)
                 raise ValueError(
                     f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down"
@@ -650,6 +651,15 @@ def snapshot(state: Any) -> Any:
     if isinstance(state, tuple):
         return type(state)(*map(snapshot, state))
     return state.copy()
+
+
+def rewind(state: Any) -> None:
+    """Make a :func:`snapshot` the state again: what was appended since is forgotten."""
+    if hasattr(state, "rewind"):
+        state.rewind()
+    elif isinstance(state, tuple):
+        for field in state:
+            rewind(field)
 
 
 STATUS_WARNINGS = {
