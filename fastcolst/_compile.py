@@ -92,6 +92,66 @@ def _digest_of_sources() -> str:
 SOURCES = _digest_of_sources()
 
 
+# --- parts and kernels --------------------------------------------------------------------------------------
+
+PART: dict[str, Any] = {}
+"""Options for a function that is only ever linked into others."""
+
+WHOLE: dict[str, Any] = {"no_cfunc_wrapper": True}
+"""Options for a function that Python calls."""
+
+try:
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
+
+    class _Linked(JITCodeLibrary):  # type: ignore[misc]
+        """The code of a part.
+
+        Numba optimises every function by itself and turns it into machine code, and then does all of it again for each
+        function into which that one is linked. A part is linked as it was written: kernels compile in half the time,
+        and come out the same.
+        """
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+        def get_pointer_to_function(self, _: str) -> int:
+            self._ensure_finalized()
+            return 0  # there is none
+
+        @property
+        def codegen(self) -> type:
+            return _NoEnvironment
+
+    class _NoEnvironment:
+        """Takes the address of a part's environment, which goes into the code of kernels instead."""
+
+        @staticmethod
+        def set_env(name: str, environment: Any) -> None:
+            pass
+
+    class _PartCompiler(Compiler):  # type: ignore[misc]
+        def compile_extra(self, function: Any) -> Any:
+            self.state.library = _Linked(self.state.targetctx.codegen(), function.__qualname__)
+            return super().compile_extra(function)
+
+    class _KernelCompiler(Compiler):  # type: ignore[misc]
+        def compile_extra(self, function: Any) -> Any:
+            compiled = super().compile_extra(function)
+            for environment in compiled._find_referenced_environments():
+                self.state.targetctx.codegen().set_env(environment.env_name, environment)
+            return compiled
+
+    PART["pipeline_class"] = _PartCompiler
+    WHOLE["pipeline_class"] = _KernelCompiler
+except ImportError:  # Numba moved its internals
+    pass
+
+
 # --- registered classes and generic functions ---------------------------------------------------------------
 
 
@@ -181,8 +241,7 @@ def _as_float(cls: type, name: str, value: object) -> float:
 def generic(function: F) -> F:
     """Let ``function(self, ...)`` call the method of that name, in Python and in kernels.
 
-    The body of ``function`` is what a registered class without such a method gets. Numba dispatches overloads on a
-    fixed number of arguments (one overload taking ``*args`` does not lower), hence the table by arity.
+    The body of ``function`` is what a registered class without such a method gets.
     """
     name = function.__name__
 
@@ -190,22 +249,20 @@ def generic(function: F) -> F:
     def call(self: Any, *arguments: Any) -> Any:
         return getattr(type(self), name, function)(self, *arguments)
 
-    def method(self: Any) -> Callable[..., Any] | None:
+    def method(self: Any, *_: Any) -> Callable[..., Any] | None:
         cls = getattr(self, "instance_class", None)
         return getattr(cls, name, function) if cls in _REGISTERED else None
 
-    by_arity: dict[int, Callable[..., Any]] = {
-        1: method,
-        2: lambda self, a: method(self),
-        3: lambda self, a, b: method(self),
-        4: lambda self, a, b, c: method(self),
-        5: lambda self, a, b, c, d: method(self),
-        6: lambda self, a, b, c, d, e: method(self),
-    }
     # LLVM deems the normal law's tails too long to inline by itself, and without that a loop over them never vectorises
-    flags = {**FLAGS, "forceinline": name in INLINED}
-    overload(call, jit_options=flags, strict=False)(by_arity[len(inspect.signature(function).parameters)])
+    _in_kernels(call, method, forceinline=name in INLINED)
     return call  # type: ignore[return-value]
+
+
+def _in_kernels(call: Callable[..., Any], choose: Callable[..., Any], **flags: Any) -> None:
+    """Let kernels, where they call ``call``, run what ``choose`` returns for the types of the arguments."""
+    names = ", ".join(inspect.signature(call).parameters)  # an overload that takes *args does not lower
+    chooser = eval(f"lambda {names}: choose({names})", {"choose": choose})  # noqa: S307
+    overload(call, jit_options={**FLAGS, **PART, **flags}, strict=False)(chooser)
 
 
 # --- decorators ---------------------------------------------------------------------------------------------
@@ -213,13 +270,21 @@ def generic(function: F) -> F:
 
 def helper(function: F) -> F:
     """Compile a function that kernels call."""
-    compiled: F = numba.njit(**FLAGS)(function)
-    return compiled
+    if numba.config.DISABLE_JIT:
+        return function
+    compiled = numba.njit(**FLAGS, **WHOLE)(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return compiled(*arguments)
+
+    _in_kernels(call, lambda *_: function)
+    return call  # type: ignore[return-value]
 
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls, and keep its machine code on disk."""
-    compiled = numba.njit(**FLAGS)(function)
+    compiled = numba.njit(**FLAGS, **WHOLE)(function)
     if not numba.config.DISABLE_JIT:
         _attach_cache(compiled)
     KERNELS.append(compiled)
@@ -230,19 +295,11 @@ def in_kernels(compiled: Callable[..., Any]) -> Callable[[F], F]:
     """Let kernels call ``compiled`` for a scalar where Python, and kernels for arrays, call the decorated function."""
 
     def decorate(function: F) -> F:
-        def choose(x: Any) -> Callable[..., Any]:
-            return compiled if isinstance(x, types.Float) else for_arrays
-
-        original = numba.njit(**FLAGS)(function)
-
-        def for_arrays(x: Any) -> Any:
-            return original(x)
-
         @functools.wraps(function)
         def call(x: Any) -> Any:
             return function(x)
 
-        overload(call, jit_options=dict(FLAGS), strict=False)(choose)
+        _in_kernels(call, lambda x: compiled if isinstance(x, types.Float) else function)
         return call  # type: ignore[return-value]
 
     return decorate
@@ -437,7 +494,6 @@ def _holds_arrays(type_: Any) -> bool:
     return isinstance(type_, types.Array) or any(map(_holds_arrays, getattr(type_, "types", ())))
 
 
-@overload(handle, jit_options=dict(FLAGS), strict=False)  # type: ignore[untyped-decorator]
 def _compiled_handle(value: Any) -> Any:
     handle_type = _handle_type(value)
     if handle_type is value:
@@ -447,6 +503,9 @@ def _compiled_handle(value: Any) -> Any:
     source = f"def make(value):\n    made = new(handle_type)\n{lines}\n    return made"
     exec(source, scope)  # noqa: S102  the names of the fields are known here only
     return scope["make"]
+
+
+_in_kernels(handle, _compiled_handle)
 
 
 def shared_fields(cls: type) -> tuple[str, ...]:
@@ -478,7 +537,6 @@ def _slot_type(type_: Any) -> Any:
     return HandleType(fields, type_.instance_class)
 
 
-@overload(slot, jit_options=dict(FLAGS), strict=False)  # type: ignore[untyped-decorator]
 def _compiled_slot(stacked: Any, index: Any) -> Any:
     shared = shared_fields(stacked.instance_class)
     lines = ["def take(stacked, index):", "    made = new(slot_type)"]
@@ -493,6 +551,9 @@ def _compiled_slot(stacked: Any, index: Any) -> Any:
     scope = {"slot": slot, "slot_type": _slot_type(stacked), "new": structref.new}
     exec("\n".join([*lines, "    return made"]), scope)  # noqa: S102  as above
     return scope["take"]
+
+
+_in_kernels(slot, _compiled_slot)
 
 
 @kernel

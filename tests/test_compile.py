@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import importlib
+import inspect
 import json
 import os
 import pickle
@@ -701,8 +702,10 @@ def dispatchers() -> dict[str, Any]:
     found = {}
     for module_name, module in modules_of_package().items():
         for name, value in vars(module).items():
-            if isinstance(value, Dispatcher):
-                found[f"{module_name}.{name}"] = value
+            # a helper calls what it was compiled to
+            one = inspect.getclosurevars(value).nonlocals.get("compiled") if inspect.isfunction(value) else value
+            if isinstance(one, Dispatcher):
+                found[f"{module_name}.{name}"] = one
             if isinstance(value, type) and value.__module__ == module_name:
                 found |= {f"{module_name}.{name}.{k}": v for k, v in vars(value).items() if isinstance(v, Dispatcher)}
     return found
@@ -713,7 +716,18 @@ def test_every_compiled_function_has_our_flags():
     found = dispatchers()
     assert len({id(one) for one in found.values()}) > 20
     for name, one in found.items():
-        assert one.targetoptions == {**_compile.FLAGS, "nopython": True}, name
+        assert one.targetoptions == {**_compile.FLAGS, "nopython": True, "no_cfunc_wrapper": True}, name
+
+
+@pytest.mark.jit
+def test_what_is_only_linked_into_kernels_has_no_machine_code_of_its_own():
+    assert _compile.PART["pipeline_class"] is _compile._PartCompiler
+    part = numba.njit(**_compile.FLAGS, **_compile.PART)(inspect.unwrap(_cdf))
+    types = (numba.typeof(fc.BradleyTerry()), numba.float64)
+    part.compile(types)
+    library = part.overloads[types].library
+    assert isinstance(library, _compile._Linked)
+    assert library.get_pointer_to_function(part.overloads[types].fndesc.llvm_func_name) == 0
 
 
 @pytest.mark.jit
@@ -813,7 +827,7 @@ def _cdf(model: Any, u: Any) -> Any:
     return cdf(model, u)
 
 
-@pytest.mark.parametrize("call", [_three, getattr(_three, "py_func", _three)], ids=["kernel", "python"])
+@pytest.mark.parametrize("call", [_three, inspect.unwrap(_three)], ids=["kernel", "python"])
 def test_generic_functions_call_the_method_or_their_own_body(call):
     model = Lopsided(0.25)
     assert call(model, 1.0) == pytest.approx((0.75, np.log(0.75), 0.25 / 0.75))
