@@ -259,22 +259,28 @@ def _tangent(factor: Any, vectors: Any, theta: Any) -> float:
 
 @helper
 def _implicit_slope(objective: Any, e: float, q: float) -> float:
-    """Solution of s = S(e + q s), by Newton's method inside the bracket 0 <= s <= S(e). S falls."""
+    """Solution of s = S(e + q s), by Newton's method inside the bracket 0 <= s <= S(e). S falls.
+
+    A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to bisection:
+    where S has a kink Newton's method alone may go to and fro for ever.
+    """
     low, high = 0.0, slope(objective, e)
     s = high / (1.0 + q * bend(objective, e))
     if q * high < 1e-4:
         return float(s)
-    for _ in range(50):
+    last = high
+    for _ in range(100):
         excess = s - slope(objective, e + q * s)
         if excess > 0.0:
             high = s
         else:
             low = s
         step = excess / (1.0 + q * bend(objective, e + q * s))
+        if not (low < s - step < high and np.abs(step) <= 0.5 * last):
+            step = s - 0.5 * (low + high)
         s -= step
-        if not low <= s <= high:
-            s = 0.5 * (low + high)
-        if np.abs(step) <= 1e-8 * s:  # the next step would be of the order of its square
+        last = np.abs(step)
+        if last <= 1e-12 * s:
             break
     return float(s)
 

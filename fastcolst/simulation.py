@@ -129,7 +129,7 @@ class _Plan(NamedTuple):
 
 
 class _Record:
-    """What a run leaves behind: policies as they ended, regret at the checkpoints, seconds; and how far it has come."""
+    """What a run leaves behind: regret at the checkpoints, seconds, how far it has come; and of run 0 its policies."""
 
     def __init__(self, plan: _Plan) -> None:
         self.policies: dict[str, Policy] = {}
@@ -142,14 +142,14 @@ class _Record:
 def _play_run(plan: _Plan, run: int, record: _Record, stop: threading.Event) -> None:
     source = plan.scenario.start(plan.entropy, run)
     record.theta = source.theta
-    record.policies = {label: plan.policy(label, run) for label in plan.templates}
+    policies = {label: plan.policy(label, run) for label in plan.templates}
     traces = {label: np.zeros((source.chunk_rounds + 1, 3)) for label in plan.templates}
     while record.rounds_played < plan.horizon and not stop.is_set():
         before = record.rounds_played
         n_rounds = min(source.chunk_rounds, plan.horizon - before)
         chunk = source.next_chunk(n_rounds)
         reached = slice(*np.searchsorted(plan.checkpoints, [before + 1, before + n_rounds + 1]))
-        for label, policy in record.policies.items():
+        for label, policy in policies.items():
             trace = traces[label][: n_rounds + 1]
             start = time.thread_time()
             played = policy._play(chunk, trace)
@@ -162,6 +162,8 @@ def _play_run(plan: _Plan, run: int, record: _Record, stop: threading.Event) -> 
             record.totals[label][reached] = trace[plan.checkpoints[reached] - before]
             trace[0] = trace[n_rounds]
         record.rounds_played += n_rounds
+    if run == 0:
+        record.policies = policies  # one run's are enough to tell of an exploration without end
 
 
 def _watch(futures: list[Future[None]], records: list[_Record], total: int, progress: bool) -> None:

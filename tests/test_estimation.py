@@ -8,13 +8,14 @@ import mpmath
 import numpy as np
 import pytest
 from conftest import rounds
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
-from fastcolst.estimation import LEARNED, OVERFLOW, SGD, SGDMemory, estimator_of, learn
+from fastcolst.estimation import LEARNED, OVERFLOW, SGD, SGDMemory, _implicit_slope, estimator_of, learn
+from fastcolst.likelihood import Objective
 
 MODELS = [BradleyTerry(1.5), Thurstone(0.7), ExponentialNoise(2.0)]
 SCORES = ["likelihood", "residual"]
@@ -281,3 +282,21 @@ def test_an_estimator_of_ones_own_learns_in_a_kernel():
 def test_what_is_not_an_estimator_is_named(value, message):
     with pytest.raises(ValueError, match="^" + message):
         estimator_of(value)
+
+
+# --- the implicit Newton step -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", [0, 1], ids=SCORES)
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@given(margin=st.floats(-30.0, 30.0), log_variance=st.floats(-6.0, 6.0))
+@example(margin=-0.48, log_variance=0.2)  # of a model with a kink: Newton's method alone goes to and fro for ever
+def test_the_slope_of_an_implicit_step_solves_its_equation(model, score, margin, log_variance):
+    """s = S(e + q s), to the square of what one step changes where that is taken for enough, at most 1e-4."""
+    twin, q = getattr(ref, type(model).__name__)(model[0]), 10.0**log_variance
+    s = _implicit_slope(Objective(model, score, 0.0, math.inf), margin, q)
+
+    def excess(s):
+        return s - float(ref.pull(twin, SCORES[score], margin + q * s))
+
+    assert excess(s * (1.0 - 1e-7)) <= 0.0 <= excess(s * (1.0 + 1e-7))

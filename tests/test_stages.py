@@ -196,13 +196,20 @@ def test_replay_predicts_by_the_first_stage(name):
 # --- the exact estimators -------------------------------------------------------------------------------------
 
 
+EVERY_MODEL = [
+    pytest.param(model, marks=() if model == "bradley-terry" else pytest.mark.slow, id=model) for model in MODELS
+]
+"""Models beyond the first take seconds of compilation for each policy and estimator."""
+
+
 @pytest.mark.jit
+@pytest.mark.parametrize("model", EVERY_MODEL)
 @pytest.mark.parametrize("estimator", [fc.MLE(), fc.MLE(1e-9), fc.OnlineNewton(history=40)])
 @pytest.mark.parametrize("name", POLICIES)
-def test_given_theta_the_exact_estimators_choose_the_reference_s_duels(name, estimator):
-    horizon = 1500
-    policy, twin = a_pair(name, horizon, estimator)
-    fused, _ = a_pair(name, horizon, estimator)
+def test_given_theta_the_exact_estimators_choose_the_reference_s_duels(name, estimator, model, full):
+    horizon = 5000 if full else 1500
+    policy, twin = a_pair(name, horizon, estimator, model=model)
+    fused, _ = a_pair(name, horizon, estimator, model=model)
 
     def hand_over():
         for s, stage in enumerate(twin.stages, start=1):
@@ -217,9 +224,34 @@ def test_given_theta_the_exact_estimators_choose_the_reference_s_duels(name, est
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("model", EVERY_MODEL)
 @pytest.mark.parametrize("name", POLICIES)
-def test_with_a_tight_tolerance_the_duels_are_those_of_the_reference_s_maximum(name):
-    policy, twin = a_pair(name, 400, fc.MLE(1e-9), exploration_rounds=40)
+def test_in_one_pass_the_duels_are_those_of_the_reference_s_newton_steps(name, model, full):
+    horizon = 5000 if full else 1000
+    policy, twin = a_pair(name, horizon, fc.OnlineNewton(history=0), model=model)
+    fused, _ = a_pair(name, horizon, fc.OnlineNewton(history=0), model=model)
+    learners = {id(stage): reference.OnlineNewton(MODELS[model], history=0) for stage in twin.stages}
+    teach = twin._teach
+
+    def teach_and_step(stages, contrast, won):
+        teach(stages, contrast, won)
+        for stage in stages:
+            stage.theta = learners[id(stage)].learn(contrast, won)
+
+    twin._teach = teach_and_step
+    game = Rounds(horizon)
+    follow(policy, twin, game)
+    for s, stage in enumerate(twin.stages, start=1):
+        np.testing.assert_allclose(policy.stage(s).theta, stage.theta, rtol=0, atol=1e-10)
+    game.play(fused)
+    check_equal(policy, fused)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("model", EVERY_MODEL)
+@pytest.mark.parametrize("name", POLICIES)
+def test_with_a_tight_tolerance_the_duels_are_those_of_the_reference_s_maximum(name, model):
+    policy, twin = a_pair(name, 400, fc.MLE(1e-9), exploration_rounds=40, model=model)
     learned, taught, teach = {id(stage): [] for stage in twin.stages}, [], twin._teach
 
     def teach_and_note(stages, contrast, won):
