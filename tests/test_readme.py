@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fastcolst as fc
+
 README = Path(__file__).resolve().parents[1] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
 
@@ -45,6 +47,12 @@ def test_the_users_model_has_the_noise_that_its_cdf_needs(monkeypatch, tmp_path)
     assert stats.kstest(first - second, model.cdf).pvalue > 1e-4
 
 
-def test_the_speed_table_is_a_measured_one():
-    section = README.read_text(encoding="utf-8").split("## How fast")[1].split("## Limits")[0]
-    assert "| What | Measured | Limit |" in section and "Numba" in section
+def rows_of(section):
+    """The first cells of a section's tables."""
+    text = README.read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| `([^`]*)` \|", text, flags=re.MULTILINE)
+
+
+def test_the_tables_name_every_policy_and_every_estimator():
+    estimators = ["fc.SGD()", "fc.OnlineNewton()", "fc.MLE()"]
+    assert sorted(set(rows_of("Algorithms")) - {"estimator"}) == sorted([*fc.policies.REGISTRY, *estimators])
