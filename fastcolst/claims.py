@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HOLDS", "OPEN", "REFUTED", "Bound", "Cell", "Claim", "Verdict", "above", "below", "holm", "judge"]
+__all__ = ["HOLDS", "OPEN", "REFUTED", "Bound", "Claim", "Entry", "Verdict", "above", "below", "holm", "judge"]
 
 HOLDS, REFUTED, OPEN = "holds", "does not hold", "not decided"
 LEVEL = 0.05
 """Chance that any verdict of one table is wrong, for data to which a t-test applies."""
 
 
-class Cell(NamedTuple):
+class Entry(NamedTuple):
     """Whose numbers: a problem's name, a scenario's and a policy's label."""
 
     problem: str
@@ -49,24 +49,24 @@ class Cell(NamedTuple):
     policy: str
 
 
-Tables: TypeAlias = "Mapping[str, Mapping[Cell, ArrayLike]]"
+Tables: TypeAlias = "Mapping[str, Mapping[Entry, ArrayLike]]"
 
 
 class Bound(NamedTuple):
     """The mean of ``one`` is below (or above) ``limit`` times the mean of ``other``."""
 
-    one: Cell
-    other: Cell
+    one: Entry
+    other: Entry
     limit: float
     is_below: bool
 
 
-def below(one: Cell, other: Cell, limit: float = 1.0) -> Bound:
+def below(one: Entry, other: Entry, limit: float = 1.0) -> Bound:
     """The bound mean(one) < limit * mean(other)."""
     return Bound(one, other, limit, True)
 
 
-def above(one: Cell, other: Cell, limit: float = 1.0) -> Bound:
+def above(one: Entry, other: Entry, limit: float = 1.0) -> Bound:
     """The bound mean(one) > limit * mean(other)."""
     return Bound(one, other, limit, False)
 
@@ -137,7 +137,7 @@ def judge(claims: Iterable[Claim], tables: Tables, level: float = LEVEL) -> list
     ----------
     claims : Claims
         One family: Holm's correction spans them.
-    tables : dict of "regret", "choosing" and "fused" to dict of Cell to (runs,) array_like
+    tables : dict of "regret", "choosing" and "fused" to dict of Entry to (runs,) array_like
         One number for each run, in the order of the runs; where a cell has more runs than another, those that both
         have are compared. Runs that are nan are left out.
     level : float
@@ -150,8 +150,8 @@ def judge(claims: Iterable[Claim], tables: Tables, level: float = LEVEL) -> list
 
     Examples
     --------
-    >>> from fastcolst.claims import Cell, Claim, below, judge
-    >>> mine, theirs = Cell("gumbel", "easy", "Mine"), Cell("gumbel", "easy", "Theirs")
+    >>> from fastcolst.claims import Entry, Claim, below, judge
+    >>> mine, theirs = Entry("gumbel", "easy", "Mine"), Entry("gumbel", "easy", "Theirs")
     >>> claim = Claim("mine is better", "a ratio below 1", (below(mine, theirs),))
     >>> regret = {mine: [1.0, 2.0, 3.0, 4.0], theirs: [2.1, 2.9, 4.1, 5.0]}
     >>> judge([claim], {"regret": regret})[0].outcome
@@ -313,7 +313,7 @@ def contextual_claims(colstim: str = "CoLSTIM", maxinp: str = "MaxInP", variant:
         "MaxInP is only slightly better than Random",
         f"in all six cells between {SLIGHTLY:g} and 1 times Random's regret",
         tuple(
-            make(Cell(problem, scenario, maxinp), Cell(problem, scenario, "Random"), limit)
+            make(Entry(problem, scenario, maxinp), Entry(problem, scenario, "Random"), limit)
             for problem, scenario in cells
             for make, limit in ((below, 1.0), (above, SLIGHTLY))
         ),
@@ -331,7 +331,7 @@ def index_only_claims() -> list[Claim]:
             tuple(
                 bound
                 for problem, scenario in itertools.product(FIGURE_1, SCENARIOS)
-                for bound in _within(LIKE, Cell(problem, scenario, name), Cell(problem, scenario, "Random"))
+                for bound in _within(LIKE, Entry(problem, scenario, name), Entry(problem, scenario, "Random"))
             ),
         )
         for name in ("DTS", "SS")
@@ -350,7 +350,7 @@ def _cost_claims(cells: Sequence[tuple[str, str]], clock: str, variant: str) -> 
         Claim(
             "choosing costs CoLSTIM about what it costs SS",
             f"in all six cells within a factor of {SAME_COST:g}",
-            tuple(b for p, s in cells for b in _within(SAME_COST, Cell(p, s, "CoLSTIM"), Cell(p, s, "SS"))),
+            tuple(b for p, s in cells for b in _within(SAME_COST, Entry(p, s, "CoLSTIM"), Entry(p, s, "SS"))),
             of=clock,
             variant=variant,
         ),
@@ -358,7 +358,7 @@ def _cost_claims(cells: Sequence[tuple[str, str]], clock: str, variant: str) -> 
             f"choosing costs MaxInP about {TIMES:g} times what it costs CoLSTIM",
             f"in all six cells {TIMES / SAME_COST:g} to {TIMES * SAME_COST:g} times",
             tuple(
-                make(Cell(p, s, "MaxInP"), Cell(p, s, "CoLSTIM"), limit)
+                make(Entry(p, s, "MaxInP"), Entry(p, s, "CoLSTIM"), limit)
                 for p, s in cells
                 for make, limit in ((below, TIMES * SAME_COST), (above, TIMES / SAME_COST))
             ),
@@ -370,12 +370,12 @@ def _cost_claims(cells: Sequence[tuple[str, str]], clock: str, variant: str) -> 
 
 def estimator_claims() -> list[Claim]:
     """What the appendix says of stochastic gradients and full maximum likelihood: easy, Gumbel."""
-    sgd, mle = (Cell("gumbel", "easy", label) for label in ("CoLSTIM", "CoLSTIM-MLE"))
+    sgd, mle = (Entry("gumbel", "easy", label) for label in ("CoLSTIM", "CoLSTIM-MLE"))
     claims = [
         Claim(
             f"SGD is about as good as full MLE for {name}",
             f"regret within a factor of {ABOUT:g}",
-            _within(ABOUT, Cell("gumbel", "easy", name), Cell("gumbel", "easy", f"{name}-MLE")),
+            _within(ABOUT, Entry("gumbel", "easy", name), Entry("gumbel", "easy", f"{name}-MLE")),
         )
         for name in ("CoLSTIM", "MaxInP")
     ]
@@ -401,7 +401,7 @@ def misspecification_claims() -> list[Claim]:
             "robust to the wrong G: a similar picture",
             f"G normal, G* Gumbel: within a factor of {ABOUT:g} of CoLSTIM with G = G* in easy, medium and hard",
             tuple(
-                b for s in SCENARIOS for b in _within(ABOUT, Cell("gumbel", s, wrong_g), Cell("gumbel", s, "CoLSTIM"))
+                b for s in SCENARIOS for b in _within(ABOUT, Entry("gumbel", s, wrong_g), Entry("gumbel", s, "CoLSTIM"))
             ),
         ),
         Claim(
@@ -413,7 +413,7 @@ def misspecification_claims() -> list[Claim]:
             "robust to variance 5: only slightly worse",
             f"at most 1 / {SLIGHTLY:g} times the regret of CoLSTIM with G = G* in easy, medium and hard",
             tuple(
-                below(Cell("gaussian5", s, wrong_variance), Cell("gaussian5", s, "CoLSTIM, own G"), 1.0 / SLIGHTLY)
+                below(Entry("gaussian5", s, wrong_variance), Entry("gaussian5", s, "CoLSTIM, own G"), 1.0 / SLIGHTLY)
                 for s in SCENARIOS
             ),
         ),
@@ -421,8 +421,8 @@ def misspecification_claims() -> list[Claim]:
 
 
 def _best(problem: str, scenarios: Sequence[str], policy: str, rivals: Sequence[str]) -> tuple[Bound, ...]:
-    return tuple(below(Cell(problem, s, policy), Cell(problem, s, rival)) for s in scenarios for rival in rivals)
+    return tuple(below(Entry(problem, s, policy), Entry(problem, s, rival)) for s in scenarios for rival in rivals)
 
 
-def _within(factor: float, one: Cell, other: Cell) -> tuple[Bound, Bound]:
+def _within(factor: float, one: Entry, other: Entry) -> tuple[Bound, Bound]:
     return below(one, other, factor), above(one, other, 1.0 / factor)

@@ -46,6 +46,7 @@ from fastcolst.policies import REGISTRY
 from fastcolst.report import write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.results import align, optional_import
+from fastcolst.simulation import processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -222,7 +223,7 @@ def _executor(text: str, workers: int | None) -> Iterator[Any]:
         yield None
     elif text == "processes":
         # started anew, not forked: a fork copies locks that threads of ours may hold
-        pool = ProcessPoolExecutor(workers or _processors(), multiprocessing.get_context("spawn"), _ignore_ctrl_c)
+        pool = ProcessPoolExecutor(workers or processors(), multiprocessing.get_context("spawn"), _ignore_ctrl_c)
         try:
             yield pool
         finally:
@@ -270,7 +271,7 @@ def _info(_: argparse.Namespace) -> None:
         "Numba": numba.__version__ + interpreted,
         "NumPy": np.__version__,
         "SciPy": scipy.__version__,
-        "threads": str(_processors()),
+        "threads": str(processors()),
         "cache": cache["path"] or "none: every process compiles its kernels anew",
         "cached": kept if cache["entries"] else "nothing yet: run fastcolst warmup",
     }
@@ -334,11 +335,6 @@ def _columns(text: str | None) -> str | list[str] | None:
 def _shows_progress(arguments: argparse.Namespace) -> bool:
     installed = importlib.util.find_spec("tqdm") is not None
     return installed and not arguments.no_progress and sys.stderr.isatty()
-
-
-def _processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- output -------------------------------------------------------------------------------------------------

@@ -14,36 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._compile import generic, helper, register, registered
+from fastcolst._compile import generic, register, registered
 from fastcolst.comparison import cdf, score
 from fastcolst.likelihood import (
-    ANCHOR,
-    CURRENT,
-    DRIFT,
-    GRADIENT,
     INTERIOR,
     METRIC,
-    MU,
-    PULL,
-    RIGHT,
+    N_LEARNED,
     SCALES,
     STATUS,
     STATUSES,
-    STEP,
     WARM,
-    WHITENED,
     Evidence,
     History,
     Objective,
-    append,
-    bend,
-    length,
-    predicted_error,
-    slope,
+    is_inexact,
+    learn_exactly,
     solve,
 )
-from fastcolst.likelihood import LEARNED as N_LEARNED
-from fastcolst.linalg import dot, rank_one_inverse, unwhiten, whiten_contrast
 
 __all__ = ["MLE", "SGD", "OnlineNewton", "doubt", "estimator_of", "is_stale", "learn"]
 
@@ -190,130 +177,7 @@ class SGD(NamedTuple):
         return LEARNED
 
 
-# --- the push: one comparison, exactly -----------------------------------------------------------------------
-
-
-@helper
-def _push(objective: Any, memory: Any, contrast: Any, sign: float, limit: float) -> bool:
-    """Learn one comparison by an implicit Newton step: exact if all earlier terms of the loss were quadratic.
-
-    With v = H^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = S(e + q s). Then theta += s v, and the
-    curvature at the new margin enters H. On the boundary v is made tangent to the ball. Returns False, and changes
-    nothing, when the step would be longer than ``limit`` standard errors, or leads off the boundary: a full solve is
-    due.
-
-    O(d^2).
-    """
-    theta, vectors, numbers, factor = memory.theta, memory.vectors, memory.numbers, memory.factor
-    whitened, v, anchor, drift = vectors[WHITENED], vectors[STEP], vectors[ANCHOR], vectors[DRIFT]
-    d = theta.size
-    q = whiten_contrast(factor, contrast, whitened)
-    unwhiten(factor, whitened, v)
-    e = sign * dot(theta, contrast)
-    on_ball = numbers[MU] > 0.0
-    change = 0.0  # of the multiplier, for a slope of 1
-    if on_ball:
-        change = sign * _tangent(factor, vectors, theta)
-        q = max(0.0, dot(v, contrast))
-    s = _implicit_slope(objective, e, q)
-    if not s * np.sqrt(q) <= limit or (on_ball and not numbers[MU] + s * change > 0.0):
-        return False
-    w = bend(objective, e + q * s)
-    for k in range(d):
-        theta[k] += sign * s * v[k]
-    if on_ball:
-        numbers[MU] += s * change
-        normal, metric = vectors[RIGHT], vectors[METRIC]
-        size = length(theta, metric)
-        for k in range(d):
-            drift[k] -= s * change * normal[k]
-            theta[k] *= objective.radius / size
-    moved = 0.0
-    for k in range(d):
-        moved += contrast[k] * (theta[k] - anchor[k])
-    pull = sign * s + w * moved
-    root = np.sqrt(w)
-    for k in range(d):
-        drift[k] += pull * contrast[k]
-        whitened[k] *= root
-    rank_one_inverse(factor, whitened, v)
-    return True
-
-
-@helper
-def _tangent(factor: Any, vectors: Any, theta: Any) -> float:
-    """Make the step v tangent to the ball, v -= (n'v / n'H^-1 n) H^-1 n with the normal n = M^2 theta. O(d^2).
-
-    Returns n'v / n'H^-1 n, the change of the multiplier that goes with it.
-    """
-    v, normal, pull, metric, work = vectors[STEP], vectors[RIGHT], vectors[PULL], vectors[METRIC], vectors[GRADIENT]
-    for k in range(theta.size):
-        normal[k] = metric[k] * metric[k] * theta[k]
-    square = whiten_contrast(factor, normal, work)
-    unwhiten(factor, work, pull)
-    share = dot(v, normal) / square
-    for k in range(theta.size):
-        v[k] -= share * pull[k]
-    return float(share)
-
-
-@helper
-def _implicit_slope(objective: Any, e: float, q: float) -> float:
-    """Solution of s = S(e + q s), by Newton's method inside the bracket 0 <= s <= S(e). S falls.
-
-    A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to bisection:
-    where S has a kink Newton's method alone may go to and fro for ever.
-    """
-    low, high = 0.0, slope(objective, e)
-    s = high / (1.0 + q * bend(objective, e))
-    if q * high < 1e-4:
-        return float(s)
-    last = high
-    for _ in range(100):
-        excess = s - slope(objective, e + q * s)
-        if excess > 0.0:
-            high = s
-        else:
-            low = s
-        step = excess / (1.0 + q * bend(objective, e + q * s))
-        if not (low < s - step < high and np.abs(step) <= 0.5 * last):
-            step = s - 0.5 * (low + high)
-        s -= step
-        last = np.abs(step)
-        if last <= 1e-12 * s:
-            break
-    return float(s)
-
-
-@helper
-def _learn_exactly(objective: Any, memory: Any, contrast: Any, won: bool, keep: bool) -> int:
-    """Learn one comparison, and keep it in the history if wanted. O(d^2)."""
-    sign = 1.0 if won else -1.0
-    codes, scales = memory.codes, memory.vectors[SCALES]
-    if keep and not append(memory.history, contrast, sign):
-        return FULL
-    new_scale = False
-    for k in range(contrast.size):
-        if np.abs(contrast[k]) > scales[k]:
-            scales[k] = np.abs(contrast[k])
-            new_scale = True
-    codes[N_LEARNED] += 1
-    if codes[WARM] == 1:
-        limit = 1.0 if keep else np.inf  # without a history there is nothing to solve
-        stays_warm = not (new_scale and memory.numbers[MU] > 0.0)
-        if not (stays_warm and _push(objective, memory, contrast, sign, limit)):
-            codes[WARM] = 0
-    return LEARNED
-
-
-@helper
-def _is_inexact(memory: Any, tolerance: float) -> bool:
-    """Whether theta may be further from the maximum than the tolerance. O(d)."""
-    codes = memory.codes
-    if codes[CURRENT] == codes[N_LEARNED]:
-        return False
-    return codes[WARM] == 0 or not predicted_error(memory) <= tolerance
-
+# --- the exact estimators -----------------------------------------------------------------------------------
 
 AUTO_RADIUS = 20.0
 
@@ -412,11 +276,12 @@ class MLE(NamedTuple):
     def learn(self, model: Any, memory: Any, contrast: Any, won: bool) -> int:
         """Learn one comparison; see :func:`learn`."""
         radius = AUTO_RADIUS if self.radius < 0.0 else self.radius
-        return _learn_exactly(Objective(model, self.score, self.ridge, radius), memory, contrast, won, True)
+        objective = Objective(model, self.score, self.ridge, radius)
+        return LEARNED if learn_exactly(objective, memory, contrast, won, True) else FULL
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
         """Whether theta is wanted and the predicted error exceeds the tolerance."""
-        return wanted and _is_inexact(memory, self.tolerance)
+        return wanted and is_inexact(memory, self.tolerance)
 
     def doubt(self, memory: Any) -> float:
         """1/(n + 2) after n comparisons unless the maximum lies inside: that few were all explained proves little."""
@@ -499,12 +364,13 @@ class OnlineNewton(NamedTuple):
         remembered = memory.codes[N_LEARNED] < self.history
         if not remembered and memory.codes[WARM] == 0:
             return STALE
-        return _learn_exactly(Objective(model, self.score, self.ridge, np.inf), memory, contrast, won, remembered)
+        objective = Objective(model, self.score, self.ridge, np.inf)
+        return LEARNED if learn_exactly(objective, memory, contrast, won, remembered) else FULL
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
         """Whether the exact start is wanted and inexact, or is over and was never solved."""
         learned = memory.codes[N_LEARNED]
-        return (wanted and learned <= self.history and _is_inexact(memory, START_TOLERANCE)) or (
+        return (wanted and learned <= self.history and is_inexact(memory, START_TOLERANCE)) or (
             learned == self.history and memory.codes[WARM] == 0
         )
 

@@ -82,7 +82,7 @@ class Pool(NamedTuple):
     size: int
 
 
-class Objective(NamedTuple):
+class PairObjective(NamedTuple):
     """What is maximised, w (u_i + u_j) + s |a_i - a_j| with ``weight`` w and ``scale`` s, and among whom.
 
     eta: arms that others dominate at this scale are no candidates; with_itself: whether i = j counts; size: how large
@@ -156,7 +156,7 @@ def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float) -> t
         pool.standing[:] = CANDIDATE
     else:
         pool = remove_dominated(pool, eta)
-    objective = Objective(0.0, 1.0, eta, False, 0.0)
+    objective = PairObjective(0.0, 1.0, eta, False, 0.0)
     return best_pair(_by_bound(pool, objective, other), objective)
 
 
@@ -187,7 +187,7 @@ def optimistic_pair(work: Any, n_arms: int, scale: float) -> tuple[int, int]:
     for j in range(pool.size):
         largest = max(largest, abs(pool.utility[j]))
     unit = max(largest, scale, 1.0)  # no weight, and no utility times its weight, exceeds 1: squares stay finite
-    objective = Objective(1.0 / unit, scale / unit, np.inf, True, 2.0 * largest / unit)
+    objective = PairObjective(1.0 / unit, scale / unit, np.inf, True, 2.0 * largest / unit)
     return best_pair(_by_bound(pool, objective, other), objective)
 
 
@@ -289,7 +289,7 @@ def best_pair(pool: Any, objective: Any) -> tuple[int, int]:
     ----------
     pool : Pool
         In order of its bounds, the largest first.
-    objective : Objective
+    objective : PairObjective
 
     Returns
     -------

@@ -27,8 +27,8 @@ from fastcolst.claims import (
     OPEN,
     REFUTED,
     SCENARIOS,
-    Cell,
     Claim,
+    Entry,
     Verdict,
     contextual_claims,
     cost_claims,
@@ -230,7 +230,7 @@ def _projected_claims() -> list[Claim]:
     return contextual_claims("CoLSTIM, projected", "MaxInP, projected", "SGD(0.5), |theta| <= 1")
 
 
-def _tables(results: Results) -> dict[str, dict[Cell, NDArray[np.float64]]]:
+def _tables(results: Results) -> dict[str, dict[Entry, NDArray[np.float64]]]:
     seconds = {"choosing": results.choosing("choosing"), "fused": results.choosing("fused")}
     return {"regret": results.final_regret(results.settings.horizon), **seconds}
 
@@ -377,7 +377,7 @@ def regret_table(results: Results) -> Table:
         finals = results.final_regret(horizon)
         keys = dict.fromkeys((cell.problem, cell.policy) for cell in finals if cell.problem in MODELS)
         for problem, policy in keys:
-            numbers = [finals.get(Cell(problem, scenario, policy)) for scenario in SCENARIOS]
+            numbers = [finals.get(Entry(problem, scenario, policy)) for scenario in SCENARIOS]
             texts = ["" if y is None else _mean_sd(y, 1) for y in numbers]
             rows.append((f"{policy}, {NAMES[problem]}", f"{horizon:,}", *texts))
     text = f"Cumulative average regret after T rounds, mean (standard deviation) over {s.runs} runs."

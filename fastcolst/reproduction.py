@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.random import SeedSequence
 
-from fastcolst.claims import SCENARIOS, Cell
+from fastcolst.claims import SCENARIOS, Entry
 from fastcolst.comparison import BradleyTerry, Thurstone
 from fastcolst.estimation import MLE, SGD
 from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, UniformPairs
@@ -51,7 +51,7 @@ PAPER = ("figure1", "misspecification", "sgd-vs-mle", "table1", "table2")
 TARGETS = (*PAPER, "lower-bound", "sweep")
 
 MODELS = {"gumbel": BradleyTerry(), "gaussian": Thurstone(), "gaussian5": Thurstone(sigma=math.sqrt(5.0))}
-"""G* of the problems, by the names of :class:`fastcolst.claims.Cell`."""
+"""G* of the problems, by the names of :class:`fastcolst.claims.Entry`."""
 SHORT_HORIZONS = (1_000, 3_000)
 """Shown beside the settings' own, for the first figure."""
 MANIFEST = "reproduction.json"
@@ -110,7 +110,7 @@ class Part:
     name : str
         Its folder.
     problem : str
-        What its scenarios are called in a :class:`fastcolst.claims.Cell`; parts of one problem share their contexts.
+        What its scenarios are called in a :class:`fastcolst.claims.Entry`; parts of one problem share their contexts.
     horizon : int, or dict of scenario's label to int
     runs : int
     scenarios : dict of label to scenario
@@ -418,19 +418,19 @@ class Results:
         """What there is of a problem's scenario, by policy."""
         return self._curves.get((problem, scenario, horizon), {})
 
-    def final_regret(self, horizon: int) -> dict[Cell, NDArray[np.float64]]:
+    def final_regret(self, horizon: int) -> dict[Entry, NDArray[np.float64]]:
         """Cumulative average regret at the horizon, run by run."""
         return {
-            Cell(problem, scenario, policy): curve.average_regret[:, -1]
+            Entry(problem, scenario, policy): curve.average_regret[:, -1]
             for (problem, scenario, T), curves in self._curves.items()
             if horizon == T
             for policy, curve in curves.items()
         }
 
-    def choosing(self, clock: str = "choosing") -> dict[Cell, NDArray[np.float64]]:
+    def choosing(self, clock: str = "choosing") -> dict[Entry, NDArray[np.float64]]:
         """Seconds of the first table, run by run, by one of its clocks: "choosing", "learning" or "fused"."""
         return {
-            Cell(problem, scenario, label): seconds_of(self.timings[name], label, clock)
+            Entry(problem, scenario, label): seconds_of(self.timings[name], label, clock)
             for name, (problem, scenario, policies) in timed_cells("table1", self.settings).items()
             if name in self.timings
             for label in policies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import threading
@@ -21,7 +22,7 @@ from fastcolst.problems import Problem
 from fastcolst.results import Result, optional_import
 from fastcolst.streams import POLICY, entropy_of, label_key
 
-__all__ = ["simulate"]
+__all__ = ["Plan", "Record", "checkpoint_rounds", "play_run", "processors", "simulate", "version"]
 
 POLL_SECONDS = 0.1
 """How often the caller's thread looks up: for Ctrl-C, for the progress bar."""
@@ -91,29 +92,33 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     if not isinstance(scenario, Problem):
         raise ValueError(f"scenario is {scenario!r}; a Scenario is wanted")
     horizon = count("horizon", horizon)
-    plan = _Plan(templates, scenario, horizon, entropy_of(rng), _checkpoint_rounds(checkpoints, horizon))
+    plan = Plan(templates, scenario, horizon, entropy_of(rng), checkpoint_rounds(checkpoints, horizon))
     runs = count("runs", runs)
-    workers = min(runs, _processors() if threads is None else count("threads", threads))
+    workers = min(runs, processors() if threads is None else count("threads", threads))
     for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
         plan.policy(label, 0)._warm_play()
 
-    records = [_Record(plan) for _ in range(runs)]
+    records = [Record(plan) for _ in range(runs)]
     stop = threading.Event()
+
+    def play(run: int) -> list[Policy]:
+        """Play a run; of one run the policies are kept, which may remember every comparison."""
+        policies = play_run(plan, run, records[run], stop)
+        return list(policies.values()) if run == 0 else []
+
     with ThreadPoolExecutor(workers, thread_name_prefix="fastcolst") as executor:
-        futures = [executor.submit(_play_run, plan, run, records[run], stop) for run in range(runs)]
+        futures = [executor.submit(play, run) for run in range(runs)]
         try:
             _watch(futures, records, plan.horizon * runs, progress)
         finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
             stop.set()
             executor.shutdown(wait=True, cancel_futures=True)
-    for future in futures:
-        future.result()
-    for policy in records[0].policies.values():
+    for policy in itertools.chain.from_iterable([future.result() for future in futures]):
         policy._note_exploration()
     return _result(plan, records)
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """What all runs share."""
 
     templates: dict[str, Policy]
@@ -128,18 +133,21 @@ class _Plan(NamedTuple):
         return self.templates[label]._fitted_to(self.scenario.n_features, self.scenario.n_arms, self.horizon, key)
 
 
-class _Record:
-    """What a run leaves behind: regret at the checkpoints, seconds, how far it has come; and of run 0 its policies."""
+class Record:
+    """What a run leaves behind: regret at the checkpoints, seconds, and how far it has come."""
 
-    def __init__(self, plan: _Plan) -> None:
-        self.policies: dict[str, Policy] = {}
+    def __init__(self, plan: Plan) -> None:
         self.totals = {label: np.empty((len(plan.checkpoints), 3)) for label in plan.templates}
         self.seconds = dict.fromkeys(plan.templates, 0.0)
         self.theta = np.empty(0)
         self.rounds_played = 0
 
 
-def _play_run(plan: _Plan, run: int, record: _Record, stop: threading.Event) -> None:
+def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dict[str, Policy]:
+    """Play one run with every policy, chunk by chunk, into its record; return early once ``stop`` is set.
+
+    Returns the policies as they are then.
+    """
     source = plan.scenario.start(plan.entropy, run)
     record.theta = source.theta
     policies = {label: plan.policy(label, run) for label in plan.templates}
@@ -162,17 +170,16 @@ def _play_run(plan: _Plan, run: int, record: _Record, stop: threading.Event) -> 
             record.totals[label][reached] = trace[plan.checkpoints[reached] - before]
             trace[0] = trace[n_rounds]
         record.rounds_played += n_rounds
-    if run == 0:
-        record.policies = policies  # one run's are enough to tell of an exploration without end
+    return policies
 
 
-def _watch(futures: list[Future[None]], records: list[_Record], total: int, progress: bool) -> None:
+def _watch(futures: list[Future[list[Policy]]], records: list[Record], total: int, progress: bool) -> None:
     """Wait for the runs to end or for one to fail, looking up now and then."""
     bar = (
         optional_import("tqdm", "progress=True").tqdm(total=total, unit="round", unit_scale=True) if progress else None
     )
     try:
-        pending: set[Future[None]] = set(futures)
+        pending: set[Future[list[Policy]]] = set(futures)
         while pending:
             done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
             if bar is not None:
@@ -184,7 +191,7 @@ def _watch(futures: list[Future[None]], records: list[_Record], total: int, prog
             bar.close()
 
 
-def _result(plan: _Plan, records: list[_Record]) -> Result:
+def _result(plan: Plan, records: list[Record]) -> Result:
     totals = {label: np.stack([record.totals[label] for record in records]) for label in plan.templates}
     return Result(
         rounds=plan.checkpoints,
@@ -199,7 +206,7 @@ def _result(plan: _Plan, records: list[_Record]) -> Result:
         settings={
             "scenario": repr(plan.scenario),
             **{f"policy {label}": repr(policy) for label, policy in plan.templates.items()},
-            "versions": f"fastcolst {_version()}, numba {numba.__version__}, numpy {np.__version__}, "
+            "versions": f"fastcolst {version()}, numba {numba.__version__}, numpy {np.__version__}, "
             f"python {platform.python_version()}",
         },
     )
@@ -214,7 +221,8 @@ def _templates(policies: Mapping[str, Policy]) -> dict[str, Policy]:
     return dict(policies)
 
 
-def _checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
+def checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
+    """The rounds that an argument ``checkpoints`` names, checked; ValueError otherwise."""
     if np.ndim(checkpoints) == 0:
         number = min(count("checkpoints", checkpoints), horizon)
         return np.unique(np.linspace(horizon / number, horizon, number).round().astype(np.int64))
@@ -226,12 +234,13 @@ def _checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArra
     return rounds.astype(np.int64)
 
 
-def _processors() -> int:
+def processors() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _version() -> str:
+def version() -> str:
+    """The package's version."""
     from fastcolst import __version__
 
     return __version__

@@ -43,7 +43,7 @@ from fastcolst.policies.base import Policy
 from fastcolst.policies.checks import count
 from fastcolst.problems import Problem
 from fastcolst.results import FileFormatError, Result, optional_import, write_atomically
-from fastcolst.simulation import POLL_SECONDS, _checkpoint_rounds, _Plan, _play_run, _processors, _Record, _version
+from fastcolst.simulation import POLL_SECONDS, Plan, Record, checkpoint_rounds, play_run, processors, version
 from fastcolst.streams import entropy_of
 from fastcolst.tables import (
     Recipe,
@@ -147,7 +147,7 @@ class Study:
         problem = scenario_of(scenario, where) if isinstance(scenario, Mapping) else scenario
         try:
             horizon = count("horizon", _of_scenario("horizon", self.horizon, label))
-            rounds = _checkpoint_rounds(_of_scenario("checkpoints", self.checkpoints, label), horizon)
+            rounds = checkpoint_rounds(_of_scenario("checkpoints", self.checkpoints, label), horizon)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
         return _Setting(problem, horizon, rounds)
@@ -310,7 +310,7 @@ class Study:
         that of the cells at work.
         """
         _check_executor(executor, threads)
-        workers = _processors() if threads is None else count("threads", threads)
+        workers = processors() if threads is None else count("threads", threads)
         with _Store(Path(out), _Manifest.of(self), resume) as store:
             missing = store.missing()
             if missing:
@@ -443,20 +443,20 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     """Play the runs of a cell. The same task gives the same totals wherever and however often it is computed."""
     stop = threading.Event() if stop is None else stop
     template = task.recipe.build(task.problem.n_features)
-    plan = _Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
+    plan = Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
     _warm(template)
     totals, seconds = np.empty((len(task.runs), len(task.rounds), 3)), np.empty(len(task.runs))
     trouble = ""
     for i, run in enumerate(task.runs):
-        record = _Record(plan)
+        record = Record(plan)
         try:
-            _play_run(plan, run, record, stop)
+            policies = play_run(plan, run, record, stop)
         except ValueError as error:
             raise ValueError(f"scenario {task.scenario!r}, {error}") from None
         if stop.is_set():
             raise CancelledError
         totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]
-        trouble = trouble if i else record.policies[task.policy]._exploration_trouble()
+        trouble = trouble if i else policies[task.policy]._exploration_trouble()
     return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
 
 
@@ -509,10 +509,10 @@ class _Manifest(NamedTuple):
             [{"label": k, "horizon": s.horizon, "rounds": s.rounds.tolist()} for k, s in settings.items()],
             list(study._recipes),
             [[_block_runs(recipe, s, study.runs) for recipe in study._recipes.values()] for s in settings.values()],
-            _version(),
+            version(),
             {
                 "platform": platform.platform(),
-                "processors": _processors(),
+                "processors": processors(),
                 "python": platform.python_version(),
                 "numpy": np.__version__,
                 "numba": numba.__version__,

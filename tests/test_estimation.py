@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
-from fastcolst.estimation import LEARNED, OVERFLOW, SGD, SGDMemory, _implicit_slope, estimator_of, learn
-from fastcolst.likelihood import Objective
+from fastcolst.estimation import LEARNED, OVERFLOW, SGD, SGDMemory, estimator_of, learn
+from fastcolst.likelihood import Objective, implicit_slope
 
 MODELS = [BradleyTerry(1.5), Thurstone(0.7), ExponentialNoise(2.0)]
 SCORES = ["likelihood", "residual"]
@@ -294,7 +294,7 @@ def test_what_is_not_an_estimator_is_named(value, message):
 def test_the_slope_of_an_implicit_step_solves_its_equation(model, score, margin, log_variance):
     """s = S(e + q s), to the square of what one step changes where that is taken for enough, at most 1e-4."""
     twin, q = getattr(ref, type(model).__name__)(model[0]), 10.0**log_variance
-    s = _implicit_slope(Objective(model, score, 0.0, math.inf), margin, q)
+    s = implicit_slope(Objective(model, score, 0.0, math.inf), margin, q)
 
     def excess(s):
         return s - float(ref.pull(twin, SCORES[score], margin + q * s))

@@ -437,3 +437,22 @@ def test_few_answers_that_are_all_explained_are_no_certainty():
         n_capped += not least <= plain <= 1.0 - least
         slow.learn_and_predict(z[np.newaxis], [z[0] > 0])
     assert n_capped > len(contrasts) // 4
+
+
+@pytest.mark.parametrize("radius", ["auto", 0.8])
+def test_an_answer_does_not_lead_out_of_the_ball(radius):
+    """With a maximum near its boundary, inside at one time and outside at another; predicting asks for theta."""
+    seen, bound = set(), 20.0 if radius == "auto" else radius
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        theta = a_theta(rng, 2, 12.0 if radius == "auto" else 0.8)
+        contrasts, wins = a_log(rng, 600, theta, reference.BradleyTerry())
+        policy = fc.CoLSTIM(2, n_arms=2, exploration_rounds=40, estimator=fc.MLE(0.1, radius=radius))
+        for n in range(1, 601):
+            policy.learn_and_predict(contrasts[n - 1 : n], wins[n - 1 : n])
+            scales = np.abs(contrasts[:n]).max(axis=0) if radius == "auto" else 1.0
+            assert np.linalg.norm(scales * policy.theta) <= bound * (1.0 + 1e-9)
+            if n % 10 == 0:
+                assert policy.audit() <= 0.1
+                seen.add(policy.status)
+    assert {"interior", "boundary"} <= seen

@@ -12,7 +12,7 @@ from slow_loop import slow_regret
 
 import fastcolst as fc
 from fastcolst import claims, reproduction
-from fastcolst.claims import HOLDS, OPEN, REFUTED, Cell, Claim, above, below, judge
+from fastcolst.claims import HOLDS, OPEN, REFUTED, Claim, Entry, above, below, judge
 from fastcolst.reproduction import Settings, parts, reproduce
 
 SMALL = Settings(horizon=60, runs=3, n_arms=5, n_features=2, timed_runs=2, seed=3)
@@ -37,9 +37,9 @@ def made_tables(runs=60, noise=0.05, factors=None, seconds=None, noises=None):
         hardness = 1.0 + 0.1 * rng.random(runs)  # what runs share, as they share their parameters
         for policy, factor in factors.items():
             deviations = noises.get(policy, noise) * rng.standard_normal(runs)
-            regret[Cell(problem, scenario, policy)] = 100.0 * factor * hardness * (1.0 + deviations)
+            regret[Entry(problem, scenario, policy)] = 100.0 * factor * hardness * (1.0 + deviations)
         for policy, mean in seconds.items():
-            clock[Cell(problem, scenario, policy)] = mean * (1.0 + 0.05 * rng.standard_normal(runs))
+            clock[Entry(problem, scenario, policy)] = mean * (1.0 + 0.05 * rng.standard_normal(runs))
     return {"regret": regret, "choosing": clock, "fused": clock}
 
 
@@ -103,7 +103,7 @@ def test_claims_without_data_are_left_out():
 
 def test_p_values_are_those_of_paired_t_tests():
     rng = np.random.default_rng(2)
-    one, other = Cell("p", "s", "a"), Cell("p", "s", "b")
+    one, other = Entry("p", "s", "a"), Entry("p", "s", "b")
     x, y = rng.gamma(5.0, size=(2, 12))
     table = {"regret": {one: x, other: y}}
     for bound, expected in (
@@ -120,7 +120,7 @@ def test_p_values_are_those_of_paired_t_tests():
 def test_a_family_of_verdicts_is_rarely_wrong():
     """No difference anywhere: any verdict is wrong. 400 families, expected at most 20 wrong; false alarm below 1e-3."""
     rng = np.random.default_rng(4)
-    cells = [Cell("p", "s", str(i)) for i in range(6)]
+    cells = [Entry("p", "s", str(i)) for i in range(6)]
     family = [Claim("", "", (below(a, b),)) for a, b in itertools.pairwise(cells)]
     wrong = sum(
         any(

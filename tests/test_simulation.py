@@ -283,13 +283,13 @@ def test_compilation_is_over_before_the_runs_begin(monkeypatch):
     def n_signatures():
         return sum(len(kernel.signatures) for kernel in _compile.KERNELS if kernel is not problems.fill_chunk)
 
-    before, play_run = [], simulation._play_run
+    before, play_run = [], simulation.play_run
 
     def counted(*arguments):
         before.append(n_signatures())
-        play_run(*arguments)
+        return play_run(*arguments)
 
-    monkeypatch.setattr(simulation, "_play_run", counted)
+    monkeypatch.setattr(simulation, "play_run", counted)
     policies = {"CoLSTIM": CoLSTIM(3, comparison=fc.Thurstone(), perturbation="exponential")}
     fc.simulate(policies, fc.Scenario.easy(**SMALL), 100, rng=1)
     assert before == [n_signatures()]

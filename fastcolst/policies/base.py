@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._compile import make_agent
 from fastcolst.estimation import FULL, LEARNED, OVERFLOW
-from fastcolst.likelihood import LEARNED as N_LEARNED
-from fastcolst.likelihood import WARM, distance
+from fastcolst.likelihood import N_LEARNED, WARM, distance
 from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count, feature_rows, number
 from fastcolst.policies.rounds import (
     ESTIMATE_DUE,
