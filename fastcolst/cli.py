@@ -168,7 +168,7 @@ def _study(arguments: argparse.Namespace) -> None:
             executor=executor,
             threads=arguments.threads if executor is None else None,
             resume=arguments.resume,
-            progress=not arguments.quiet,
+            progress=not arguments.no_progress,
         )
     print(result.summary())
     picture = arguments.out / "regret.png"
@@ -186,8 +186,8 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         arguments.out,
         settings,
         threads=arguments.threads,
-        progress=not arguments.quiet,
-        say=(lambda _: None) if arguments.quiet else _say,
+        progress=not arguments.no_progress,
+        say=(lambda _: None) if arguments.no_progress else _say,
     )
     computed = time.perf_counter()
     page = write_report(arguments.out)
@@ -497,7 +497,7 @@ def _add_study(commands: Any) -> None:
     executor = "threads, processes, or dask:ADDRESS of a scheduler [%(default)s]"
     add("--executor", default="threads", metavar="KIND", help=executor)
     add("--threads", type=int, metavar="N", help="threads or processes at work [one per processor]")
-    add("--quiet", action="store_true", help="no progress")
+    add("--no-progress", action="store_true", help="no progress, even on a terminal")
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -516,7 +516,7 @@ def _add_reproduce(commands: Any) -> None:
     out = "its folder; what is there with the same settings is kept [%(default)s]"
     add("--out", metavar="DIR", type=Path, default=Path("reproduction"), help=out)
     add("--threads", type=int, metavar="N", help="cells at work at a time [one per processor]")
-    add("--quiet", action="store_true", help="no progress")
+    add("--no-progress", action="store_true", help="no progress, even on a terminal")
 
 
 def _add_report(commands: Any) -> None:

@@ -132,7 +132,7 @@ def test_tables_as_markdown_and_csv():
 @pytest.mark.long
 def test_the_commands_write_figures_tables_and_the_page(tmp_path, capsys):
     out = tmp_path / "out"
-    small = ["--runs", "2", "--horizon", "600", "--out", str(out), "--quiet", "--threads", "1"]
+    small = ["--runs", "2", "--horizon", "600", "--out", str(out), "--no-progress", "--threads", "1"]
     assert main(["reproduce", "misspecification", *small]) == 0
     printed = capsys.readouterr().out
     assert "this command, report" in printed and printed.endswith(f"wrote {out / 'report.html'}\n")

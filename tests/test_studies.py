@@ -680,7 +680,7 @@ TEN_LINES = '[[policy]]\nname = "UniformPairs"\n[[scenario]]\nname = "easy"\nn_a
 def test_the_command_line_computes_a_study_and_draws_it(tmp_path, capsys):
     file, out = tmp_path / "study.toml", tmp_path / "out"
     file.write_text("horizon = 50\nruns = 3\n" + TEN_LINES)
-    command = ["study", str(file), "--out", str(out), "--quiet"]
+    command = ["study", str(file), "--out", str(out), "--no-progress"]
     assert cli.main(command) == 0
     printed = capsys.readouterr()
     assert "easy: 50 rounds, 3 runs, seed 0" in printed.out and f"wrote {out / 'regret.png'}" in printed.out
@@ -730,7 +730,7 @@ def test_the_readmes_ten_lines_give_a_figure(tmp_path, capsys):
     toml = README.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     assert len([line for line in toml.splitlines() if line]) <= 10
     (tmp_path / "study.toml").write_text(toml)
-    assert cli.main(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert cli.main(["study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--no-progress"]) == 0
     assert (tmp_path / "out" / "regret.png").exists()
 
 
