@@ -135,11 +135,15 @@ try:
             pass
 
     class _PartCompiler(Compiler):  # type: ignore[misc]
+        """Compiles a part into code to link."""
+
         def compile_extra(self, function: Any) -> Any:
             self.state.library = _Linked(self.state.targetctx.codegen(), function.__qualname__)
             return super().compile_extra(function)
 
     class _KernelCompiler(Compiler):  # type: ignore[misc]
+        """Compiles what Python calls, and gives its code the environments of the parts that were linked into it."""
+
         def compile_extra(self, function: Any) -> Any:
             compiled = super().compile_extra(function)
             for environment in compiled._find_referenced_environments():

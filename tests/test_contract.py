@@ -264,7 +264,8 @@ def test_one_pass_after_an_exact_start_agrees_with_the_reference(model, monkeypa
 
     follow(case.object, case.chunk(), choose, case.twin.update)
     assert case.object._state.memory.history.size[0] == 60
-    np.testing.assert_allclose(case.object.theta, case.twin.theta, rtol=0, atol=1e-7)
+    # the start's information is of its last pass and of the pushes since, the reference's of its last theta: 2e-8 seen
+    np.testing.assert_allclose(case.object.theta, case.twin.theta, rtol=0, atol=5e-8)
 
 
 def test_the_cover_has_every_pair():
