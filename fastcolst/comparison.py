@@ -44,20 +44,16 @@ def _exponential(x: float) -> float:
     inside = min(max(x, -708.0), 709.0)
     power = (inside * _LOG2E + _ROUND) - _ROUND
     r = (inside - power * _LN2_HIGH) - power * _LN2_LOW
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 1.984126984126984e-04
-    p = p * r + 1.388888888888889e-03
-    p = p * r + 8.333333333333333e-03
-    p = p * r + 4.1666666666666664e-02
-    p = p * r + 1.6666666666666666e-01
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    r2 = r * r  # groups of four terms: one long sum would wait for each of its terms
+    r4 = r2 * r2
+    low = (0.5 + 1.6666666666666666e-01 * r) + (4.1666666666666664e-02 + 8.333333333333333e-03 * r) * r2
+    middle = (1.388888888888889e-03 + 1.984126984126984e-04 * r) + (
+        2.48015873015873e-05 + 2.7557319223985893e-06 * r
+    ) * r2
+    high = (2.755731922398589e-07 + 2.505210838544172e-08 * r) + (
+        2.08767569878681e-09 + 1.6059043836821613e-10 * r
+    ) * r2
+    p = 1.0 + (r + r2 * (low + r4 * (middle + r4 * high)))
     value = times_power_of_two(p, power)
     value = 0.0 if x < -708.0 else value
     value = np.inf if x > 709.0 else value

@@ -189,15 +189,12 @@ class Objective(NamedTuple):
 
 
 @helper
-def slope(objective: Any, e: float) -> float:
-    """s(e) = -psi'(e) of one comparison."""
-    return float(score(objective.model, e) if objective.score == 0 else cdf(objective.model, -e))
-
-
-@helper
-def bend(objective: Any, e: float) -> float:
-    """w(e) = psi''(e) of one comparison."""
-    return float(curvature(objective.model, e) if objective.score == 0 else pdf(objective.model, e))
+def slope_and_bend(objective: Any, e: float) -> tuple[float, float]:
+    """s(e) = -psi'(e) and w(e) = psi''(e) of one comparison."""
+    model = objective.model
+    if objective.score == 0:
+        return float(score(model, e)), float(curvature(model, e))
+    return float(cdf(model, -e)), float(pdf(model, e))
 
 
 # --- all comparisons ----------------------------------------------------------------------------------------
@@ -689,10 +686,9 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     if on_ball:
         change = sign * tangent(factor, vectors, theta)
         q = max(0.0, dot(v, contrast))
-    s = implicit_slope(objective, e, q)
+    s, w = implicit_slope(objective, e, q)
     if not s * np.sqrt(q) <= limit or (on_ball and not numbers[MU] + s * change > 0.0):
         return False
-    w = bend(objective, e + q * s)
     metric, square = vectors[METRIC], 0.0
     for k in range(d):
         square += (metric[k] * (theta[k] + sign * s * v[k])) ** 2
@@ -744,31 +740,36 @@ def tangent(factor: Any, vectors: Any, theta: Any) -> float:
 
 
 @helper
-def implicit_slope(objective: Any, e: float, q: float) -> float:
-    """Solution of s = S(e + q s), by Newton's method inside the bracket 0 <= s <= S(e). S falls.
+def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
+    """The s that solves s = S(e + q s), and the curvature there: Newton's method in 0 <= s <= S(e), since S falls.
 
     A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to bisection:
-    where S has a kink Newton's method alone may go to and fro for ever.
+    where S has a kink Newton's method alone may go to and fro for ever. The last step is not followed by another look
+    at the curvature when, as far as the last two tell, it would matter less than 1e-10 of the information.
     """
-    low, high = 0.0, slope(objective, e)
-    s = high / (1.0 + q * bend(objective, e))
-    if q * high < 1e-4:
-        return float(s)
+    low = 0.0
+    high, w = slope_and_bend(objective, e)
+    s = high / (1.0 + q * w)
     last = high
     for _ in range(100):
-        excess = s - slope(objective, e + q * s)
+        before = w
+        f, w = slope_and_bend(objective, e + q * s)
+        excess = s - f
         if excess > 0.0:
             high = s
         else:
             low = s
-        step = excess / (1.0 + q * bend(objective, e + q * s))
+        step = excess / (1.0 + q * w)
+        if np.abs(step) <= 1e-12 * s:
+            break
         if not (low < s - step < high and np.abs(step) <= 0.5 * last):
             step = s - 0.5 * (low + high)
         s -= step
-        last = np.abs(step)
-        if last <= 1e-12 * s:
+        size = np.abs(step)
+        if size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-10 * last:
             break
-    return float(s)
+        last = size
+    return s, w
 
 
 @helper
