@@ -460,10 +460,12 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
 
 
-def _warm(policy: Policy) -> None:
+def _warm(policy: Policy, bar: _Progress | None = None) -> None:
     """Compile a policy's kernels before its time is taken, and before threads would queue for the compiler."""
     kind = (type(policy), *map(type, policy._rule))
     if kind not in _WARM:
+        if bar is not None:
+            bar.say(f"preparing {type(policy).__name__}, which takes a while where it must be compiled first")
         policy._warm_play()
         _WARM.add(kind)
 
@@ -477,7 +479,7 @@ def _round_seconds(recipe: Recipe, problem: Problem) -> float:
     n, d = problem.n_arms, problem.n_features
     contexts = 0.2 + 0.003 * n * d
     choice = 0.3 + 0.02 * n + 0.00005 * n * d * d
-    exact = 10.0 + 0.5 * d if isinstance(estimator_of(recipe.parameters.get("estimator", "sgd")), MLE) else 0.0
+    exact = 0.5 + 0.3 * d if isinstance(estimator_of(recipe.parameters.get("estimator", "sgd")), MLE) else 0.0
     return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice + exact)
 
 
@@ -734,7 +736,8 @@ def _check_executor(executor: Any, threads: int | None) -> None:
 def _run_on_threads(study: Study, store: _Store, missing: list[Cell], bar: _Progress, workers: int) -> None:
     recipes, settings = list(study._recipes.values()), list(study._settings.values())
     for p, s in {cell.policy: cell.scenario for cell in missing}.items():
-        _warm(recipes[p].build(settings[s].problem.n_features))
+        _warm(recipes[p].build(settings[s].problem.n_features), bar)
+    bar.start()
     stop = threading.Event()
     executor = ThreadPoolExecutor(workers, thread_name_prefix="fastcolst")
     try:
@@ -833,6 +836,7 @@ class _Progress:
     def __init__(self, total: int, missing: int, wanted: bool) -> None:
         self._total, self._before, self._done, self._wanted = total, total - missing, 0, wanted
         self._start = self._shown = time.monotonic()
+        self._told = False
         self._bar: Any = None
         if wanted and sys.stderr is not None and sys.stderr.isatty():
             with contextlib.suppress(ImportError):
@@ -847,6 +851,21 @@ class _Progress:
             self._bar.close()
         elif self._wanted:
             self._line()
+
+    def say(self, what: str) -> None:
+        """Tell what happens before the first cell; in lines, once."""
+        if self._bar is not None:
+            self._bar.set_description_str(what)
+        elif self._wanted and not self._told:
+            self._told = True
+            _write(f"fastcolst: {what}")
+
+    def start(self) -> None:
+        """Let the clock begin here: rate and time left are those of the cells alone."""
+        self._start = self._shown = time.monotonic()
+        if self._bar is not None:
+            self._bar.set_description_str("")
+            self._bar.unpause()
 
     def advance(self) -> None:
         """Count a cell."""
@@ -868,9 +887,13 @@ class _Progress:
         if self._done:
             rate = self._done / seconds
             text += f", {rate:.3g} cells/s, {_clock((self._total - done) / rate)} left"
-        if sys.stderr is not None:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
+        _write(text)
+
+
+def _write(line: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _clock(seconds: float) -> str:

@@ -664,8 +664,10 @@ def test_progress_is_plain_lines_or_a_bar(tmp_path, monkeypatch, capsys, one_run
     small().run(tmp_path / "quiet", progress=False)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(studies._Progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(studies, "_WARM", set())
     small().run(tmp_path / "lines", threads=1)
     lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("fastcolst: preparing ") and sum("preparing" in line for line in lines) == 1
     assert lines[-1].startswith("fastcolst: 20 of 20 cells, ") and lines[-1].endswith(" cells/s, 0:00 left")
     assert any(line.startswith("fastcolst: 7 of 20 cells, ") for line in lines)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

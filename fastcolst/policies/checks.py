@@ -40,7 +40,8 @@ def count(name: str, value: Any, lowest: int = 1) -> int:
     """A whole number of at least ``lowest``."""
     whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, (bool, np.bool_)) or not whole or not lowest <= value < 2**62:
-        raise ValueError(f"{name} is {value!r}; a whole number of at least {lowest} is wanted")
+        limit = " and below 2^62" if whole and value >= 2**62 else ""
+        raise ValueError(f"{name} is {value!r}; a whole number of at least {lowest}{limit} is wanted")
     return int(value)
 
 

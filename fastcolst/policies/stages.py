@@ -374,7 +374,8 @@ def _gather_outer(arms: Any, size: int, least: float) -> int:
 @helper
 def squared_limit(width: float, scale: float) -> float:
     """Squared distance of two arms whose w_ij is ``width``; infinite for a scale of 0."""
-    return float((width / scale) ** 2) if scale > 0.0 else np.inf
+    distance = width / scale if scale > 0.0 else np.inf
+    return float(distance * distance)  # a power would overflow with an error where it is not compiled
 
 
 @helper
