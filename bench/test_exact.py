@@ -25,14 +25,14 @@ def estimators(score="likelihood"):
     return {"SGD": fc.SGD(score=score), "OnlineNewton": fc.OnlineNewton(score=score), "MLE": fc.MLE(score=score)}
 
 
-def processor_seconds(policies, scenario, horizon, repeats=5):
-    """Least processor time of each policy's simulation, everything included, over turns taken by all."""
-    seconds = dict.fromkeys(policies, np.inf)
-    for turn in range(repeats + 1):
+def processor_seconds(policies, scenario, horizon, repeats):
+    """Processor time of each policy's simulation, everything included, (repeats,); the policies take turns."""
+    seconds = {name: np.empty(repeats) for name in policies}
+    for turn in range(-1, repeats):  # the first compiles
         for name, policy in policies.items():
             start = time.process_time()
-            fc.simulate({name: policy}, scenario, horizon if turn else 10, rng=1, threads=1)
-            seconds[name] = min(seconds[name], time.process_time() - start) if turn else np.inf
+            fc.simulate({name: policy}, scenario, horizon if turn >= 0 else 10, rng=1, threads=1)
+            seconds[name][turn] = time.process_time() - start
     return seconds
 
 
@@ -40,12 +40,13 @@ def processor_seconds(policies, scenario, horizon, repeats=5):
 @pytest.mark.parametrize("link", LINKS)
 def test_price_of_the_exact_estimate(benchmark, report, link, d, limit):
     scenario = fc.Scenario.hard(n_arms=N, n_features=d, comparison=link)
-    policies = {
-        name: fc.CoLSTIM(d, comparison=link, estimator=estimator) for name, estimator in estimators(LINKS[link]).items()
-    }
-    seconds = processor_seconds(policies, scenario, 100_000)
+    pair = {"SGD": fc.SGD(score=LINKS[link]), "MLE": fc.MLE(score=LINKS[link])}
+    policies = {name: fc.CoLSTIM(d, comparison=link, estimator=estimator) for name, estimator in pair.items()}
+    seconds = processor_seconds(policies, scenario, 100_000, repeats=5 if d == 50 else 15)
+    # of neighbours in time: a shared machine has phases in which everything takes half as long again
+    price = np.median(seconds["MLE"] / seconds["SGD"])
     benchmark.pedantic(fc.simulate, args=({"MLE": policies["MLE"]}, scenario, 100_000), rounds=1, iterations=1)
-    report(f"fused loop, MLE over SGD, {link}, d={d}, T=100,000", seconds["MLE"] / seconds["SGD"], limit, "times")
+    report(f"fused loop, MLE over SGD, {link}, d={d}, T=100,000", price, limit, "times")
 
 
 def test_rows_of_history_touched(benchmark, report):
