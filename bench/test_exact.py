@@ -21,10 +21,6 @@ LINKS = {"bradley-terry": "likelihood", "thurstone": "likelihood", "exponential"
 NORMS = (0.3, 0.95, 3.0)
 
 
-def estimators(score="likelihood"):
-    return {"SGD": fc.SGD(score=score), "OnlineNewton": fc.OnlineNewton(score=score), "MLE": fc.MLE(score=score)}
-
-
 def processor_seconds(policies, scenario, horizon, repeats):
     """Processor time of each policy's simulation, everything included, (repeats,); the policies take turns."""
     seconds = {name: np.empty(repeats) for name in policies}
@@ -193,7 +189,8 @@ def test_pairs_beside_an_exact_refit(benchmark, report):
 def test_regret_and_time_of_the_estimators(benchmark, report):
     """The README's table: T=20,000, hard scenario, n=50, d=10."""
     scenario = fc.Scenario.hard(n_arms=N, n_features=10)
-    policies = {name: fc.CoLSTIM(10, estimator=estimator) for name, estimator in estimators().items()}
+    estimators = {"SGD": fc.SGD(), "OnlineNewton": fc.OnlineNewton(), "MLE": fc.MLE()}
+    policies = {name: fc.CoLSTIM(10, estimator=estimator) for name, estimator in estimators.items()}
     result = benchmark.pedantic(fc.simulate, args=(policies, scenario, 20_000, 30, 1), rounds=1, iterations=1)
     for name, table in result.average_regret.items():
         seconds = result.seconds[name].min()
