@@ -198,6 +198,13 @@ def log_curves(
     ticks = np.unique(np.concatenate(list(x.values())))
     ax.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks], fontsize="small")
     ax.set_xticks([], minor=True)
+    ticker = optional_import("matplotlib.ticker", "a picture")
+    ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))  # two powers of ten are rare in a panel
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_minor_formatter(ticker.NullFormatter())
+    if fitted:  # room for a legend
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high * (high / low) ** 0.4)
     _decorate(ax, title=title, xlabel=xlabel, ylabel=ylabel)
     return slopes
 

@@ -328,7 +328,7 @@ def _draw_log(ax: Any, *, x: Any, y: Any, fitted: bool = False, **texts: str) ->
     numbers = {label: np.stack(values, axis=1) for label, values in y.items()}
     log_curves(points, numbers, ax, fitted=fitted, **texts)
     if fitted:  # the slopes belong to this panel, not below all of them
-        ax.legend(frameon=False, fontsize="small", handlelength=1.2)
+        ax.legend(loc="upper left", frameon=False, fontsize="small", handlelength=1.2)
 
 
 # --- tables -------------------------------------------------------------------------------------------------
