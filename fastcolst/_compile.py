@@ -258,11 +258,11 @@ def generic(function: F) -> F:
         return getattr(cls, name, function) if cls in _REGISTERED else None
 
     # LLVM deems the normal law's tails too long to inline by itself, and without that a loop over them never vectorises
-    _in_kernels(call, method, forceinline=name in INLINED)
+    _overload_in_kernels(call, method, forceinline=name in INLINED)
     return call  # type: ignore[return-value]
 
 
-def _in_kernels(call: Callable[..., Any], choose: Callable[..., Any], **flags: Any) -> None:
+def _overload_in_kernels(call: Callable[..., Any], choose: Callable[..., Any], **flags: Any) -> None:
     """Let kernels, where they call ``call``, run what ``choose`` returns for the types of the arguments."""
     names = ", ".join(inspect.signature(call).parameters)  # an overload that takes *args does not lower
     chooser = eval(f"lambda {names}: choose({names})", {"choose": choose})  # noqa: S307
@@ -282,7 +282,7 @@ def helper(function: F) -> F:
     def call(*arguments: Any) -> Any:
         return compiled(*arguments)
 
-    _in_kernels(call, lambda *_: function)
+    _overload_in_kernels(call, lambda *_: function)
     return call  # type: ignore[return-value]
 
 
@@ -303,7 +303,7 @@ def in_kernels(compiled: Callable[..., Any]) -> Callable[[F], F]:
         def call(x: Any) -> Any:
             return function(x)
 
-        _in_kernels(call, lambda x: compiled if isinstance(x, types.Float) else function)
+        _overload_in_kernels(call, lambda x: compiled if isinstance(x, types.Float) else function)
         return call  # type: ignore[return-value]
 
     return decorate
@@ -509,7 +509,7 @@ def _compiled_handle(value: Any) -> Any:
     return scope["make"]
 
 
-_in_kernels(handle, _compiled_handle)
+_overload_in_kernels(handle, _compiled_handle)
 
 
 def shared_fields(cls: type) -> tuple[str, ...]:
@@ -557,7 +557,7 @@ def _compiled_slot(stacked: Any, index: Any) -> Any:
     return scope["take"]
 
 
-_in_kernels(slot, _compiled_slot)
+_overload_in_kernels(slot, _compiled_slot)
 
 
 @kernel

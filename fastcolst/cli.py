@@ -80,6 +80,7 @@ EXAMPLES = {
         "fastcolst reproduce --out reproduction",
         "fastcolst reproduce figure1 --runs 10 --horizon 3000 --out quick",
     ),
+    "report": ("fastcolst report reproduction",),
     "replay": (
         "fastcolst replay matches.npz --where 'year >= 1990' --out replay.png",
         "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner",
@@ -159,8 +160,7 @@ def _simulate(arguments: argparse.Namespace) -> None:
 
 
 def _study(arguments: argparse.Namespace) -> None:
-    for module in ("matplotlib", "pyarrow"):
-        optional_import(module, "fastcolst study")
+    _need_study_modules("fastcolst study")
     study = fc.Study.from_toml(arguments.file)
     with _executor(arguments.executor, arguments.threads) as executor:
         result = study.run(
@@ -510,7 +510,7 @@ def _add_reproduce(commands: Any) -> None:
     add("targets", nargs="*", metavar="TARGET", help=names)
     add("--sweep", action="store_true", help="the scaling study as well: regret and time against n, d, T")
     add("--runs", type=int, default=defaults.runs, metavar="R", help="repetitions [%(default)s]")
-    horizon = "T; the paper does not tell its own [%(default)s]"
+    horizon = "T; the paper does not state its own [%(default)s]"
     add("--horizon", type=int, default=defaults.horizon, metavar="T", help=horizon)
     add("--seed", type=int, default=defaults.seed, metavar="SEED", help="from which everything follows [%(default)s]")
     out = "its folder; what is there with the same settings is kept [%(default)s]"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._compile import generic, register, registered
+from fastcolst._compile import generic, helper, register, registered
 from fastcolst.comparison import cdf, score
 from fastcolst.likelihood import (
     INTERIOR,
@@ -59,8 +59,8 @@ def learn(self: Any, model: Any, memory: Any, contrast: Any, won: bool) -> int:
     Returns
     -------
     int
-        0: learned. In all other cases nothing was changed. 1: theta would overflow. 2: the memory is full; an
-        estimator with such a memory has the Python method ``grown(memory, n)``, which makes room for n more. 3:
+        ``LEARNED``. In all other cases nothing was changed. ``OVERFLOW``: theta would overflow. ``FULL``: an estimator
+        with such a memory has the Python method ``grown(memory, n)``, which makes room for n more. ``STALE``:
         ``refresh`` must come first.
     """
     raise TypeError(f"{type(self).__name__} has no method learn")
@@ -180,6 +180,13 @@ class SGD(NamedTuple):
 # --- the exact estimators -----------------------------------------------------------------------------------
 
 AUTO_RADIUS = 20.0
+"""Wide enough that no honest maximum lies outside, and near enough for separated data: margins of 20 are certainty."""
+
+
+@helper
+def ball_radius(radius: float) -> float:
+    """The radius that a number stands for: negative ones for "auto"."""
+    return AUTO_RADIUS if radius < 0.0 else radius
 
 
 @register
@@ -275,8 +282,7 @@ class MLE(NamedTuple):
 
     def learn(self, model: Any, memory: Any, contrast: Any, won: bool) -> int:
         """Learn one comparison; see :func:`learn`."""
-        radius = AUTO_RADIUS if self.radius < 0.0 else self.radius
-        objective = Objective(model, self.score, self.ridge, radius)
+        objective = Objective(model, self.score, self.ridge, ball_radius(self.radius))
         return LEARNED if learn_exactly(objective, memory, contrast, won, True) else FULL
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
@@ -291,15 +297,15 @@ class MLE(NamedTuple):
         """Bring theta within the tolerance of the maximum."""
         own_radius = 0.0 < self.radius < math.inf
         memory.vectors[METRIC] = 1.0 if own_radius else memory.vectors[SCALES]
-        radius = AUTO_RADIUS if self.radius < 0.0 else self.radius
-        solve(Objective(model, self.score, self.ridge, radius), memory, self.tolerance)
+        solve(Objective(model, self.score, self.ridge, ball_radius(self.radius)), memory, self.tolerance)
 
 
 FIRST_ROOM = 4096
-"""Comparisons for which a memory without a known horizon has room at first."""
+"""Comparisons for which a new memory has room."""
 
 
 START_TOLERANCE = 1e-3
+"""Of the exact start, in standard errors: what comes after it adds fifty times as much."""
 
 
 @register
@@ -314,7 +320,7 @@ class OnlineNewton(NamedTuple):
         Comparisons at the start that are remembered and solved exactly; at least 0.
     ridge : float, default 1.0
         Penalty ridge/2 |theta|^2; positive. With ``history=0`` it should be near 1: one pass with a small ridge takes
-        its first steps far too long, and never recovers.
+        far too long first steps, and never recovers.
     score : {"likelihood", "residual"}
         As for :class:`MLE`.
 
@@ -341,7 +347,9 @@ class OnlineNewton(NamedTuple):
     def checked(self) -> OnlineNewton:
         """Itself, with the score as the number that kernels take."""
         if type(self.history) is not int or not 0 <= self.history < 2**40:
-            raise ValueError(f"OnlineNewton: history is {self.history!r}; a whole number of at least 0 is wanted")
+            raise ValueError(
+                f"OnlineNewton: history is {self.history!r}; a whole number of at least 0 and below 2^40 is wanted"
+            )
         _check_ridge(self.ridge, "OnlineNewton")
         if self.ridge == 0.0:
             raise ValueError(

@@ -3,7 +3,7 @@
 A comparison is kept with its sign, z~ = z if the first arm won and -z if not, so that theta explains it the better the
 larger z~'theta is. The loss of n comparisons is
 
-    sum_k psi(z~_k'theta) + ridge/2 |theta|^2        on        |theta|_M = sqrt(sum (m_k theta_k)^2) <= radius,
+    sum_k psi(z~_k'theta) + ridge/2 |theta|^2        on        |D theta| <= radius,        D = diag(m),
 
 convex, with slope s = -psi' >= 0 and curvature w = psi'' >= 0. The score is "likelihood", psi = -log F, or "residual",
 the paper's sum (Y - F) z = 0, for which s(e) = F(-e) and w = f.
@@ -37,6 +37,10 @@ __all__ = [
 ROWS = 512
 """Comparisons in a block: kernels run over whole blocks, whose rows lie in the first-level cache by coordinate."""
 
+WARM_AFTER = 50
+WARM_AFTER_PER_FEATURE = 5
+"""Comparisons before single answers are pushed, whichever is more: fewer leave the information far from its limit."""
+
 MAX_PASSES = 60
 FIRST_KAPPA = 0.5
 SMALLEST_KAPPA = 0.002
@@ -45,7 +49,7 @@ KAPPA_DECAY = 0.95
 WHOLE_PASS_FEATURES = 16
 """Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
 REBUILD_AFTER = 0.15
-"""With more features: passes without information, for each feature, before one rebuilds it, as dear as d/4 of them."""
+"""With more features the information is rebuilt after 0.15 d passes without it: rebuilding costs as much as 8 to 13."""
 OFFSET_SHARE = 0.5
 """How much an old offset of the information tells about the error of a drift that is as long (at d=50: 0.3 to 0.5)."""
 TINY = 1e-300
@@ -366,7 +370,7 @@ N_CODES = 7
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
-    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu M^2)^-1; vectors (12, d) and numbers (5,)
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (12, d) and numbers (5,)
     float64, codes (7,) int64, whose places have names in this module; history; tile (4, 512), information (d, d) and
     penalised (d, d) float64, scratch.
     """
@@ -436,7 +440,7 @@ def drift(evidence: Any) -> tuple[float, float]:
 def predicted_error(evidence: Any) -> float:
     """Distance from the maximum in standard errors, as predicted from the drift, with a margin. O(d).
 
-    Theta is passed over when this exceeds the tolerance. The margin, 1.5 + 1/d, is larger for few features: there one
+    A pass is made when this exceeds the tolerance. The margin, 1.5 + 1/d, is larger for few features: there one
     drift is a poorer guide to the next. It is 0.3 larger where passes leave the information out.
     """
     numbers, d = evidence.numbers, evidence.theta.size
@@ -541,7 +545,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     numbers[OFFSET] = length(step, vectors[SCALES])
     numbers[MU_BUILT] = numbers[MU]
     numbers[RESIDUAL] = expected
-    codes[WARM] = settled and size >= max(50, 5 * d)
+    codes[WARM] = settled and size >= max(WARM_AFTER, WARM_AFTER_PER_FEATURE * d)
     codes[CURRENT] = codes[N_LEARNED]
     codes[PASSED_ROWS] += n_passes * size
     codes[PASSES] += n_passes
@@ -568,10 +572,10 @@ def stays_inside(radius: float, evidence: Any) -> bool:
 
 @helper
 def ball_step(radius: float, evidence: Any) -> float:
-    """Step that maximises g'p - p'Hp/2 while |theta + p|_M <= radius.
+    """Step that maximises g'p - p'Hp/2 while |D (theta + p)| <= radius.
 
-    p = (H + mu M^2)^-1 (g - mu M^2 theta), with mu = 0 if that lies in the ball; otherwise Newton's method on the
-    secular equation 1/|theta + p|_M = 1/radius, which converges from below.
+    p = (H + mu D^2)^-1 (g - mu D^2 theta), with mu = 0 if that lies in the ball; otherwise Newton's method on the
+    secular equation 1/|D (theta + p)| = 1/radius, which converges from below.
 
     Parameters
     ----------
@@ -582,7 +586,7 @@ def ball_step(radius: float, evidence: Any) -> float:
     Returns
     -------
     float
-        The decrement sqrt(p'(H + mu M^2) p): the length of the step in standard errors; nan when the information is not
+        The decrement sqrt(p'(H + mu D^2) p): the length of the step in standard errors; nan when the information is not
         finite.
 
     Notes
@@ -679,7 +683,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     O(d^2).
     """
     theta, vectors, numbers, factor = evidence.theta, evidence.vectors, evidence.numbers, evidence.factor
-    whitened, v, anchor, drift = vectors[WHITENED], vectors[STEP], vectors[ANCHOR], vectors[DRIFT]
+    whitened, v, anchor, drifted = vectors[WHITENED], vectors[STEP], vectors[ANCHOR], vectors[DRIFT]
     d = theta.size
     q = whiten_contrast(factor, contrast, whitened)
     unwhiten(factor, whitened, v)
@@ -704,7 +708,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
         numbers[MU] += s * change
         normal = vectors[RIGHT]
         for k in range(d):
-            drift[k] -= s * change * normal[k]
+            drifted[k] -= s * change * normal[k]
             theta[k] *= objective.radius / size
     moved = 0.0
     for k in range(d):
@@ -712,7 +716,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     pull = sign * s + w * moved
     root = np.sqrt(w)
     for k in range(d):
-        drift[k] += pull * contrast[k]
+        drifted[k] += pull * contrast[k]
         whitened[k] *= root
     rank_one_inverse(factor, whitened, v)
     return True
@@ -727,7 +731,7 @@ def is_far_inside(radius: float, evidence: Any) -> bool:
 
 @helper
 def tangent(factor: Any, vectors: Any, theta: Any) -> float:
-    """Make the step v tangent to the ball, v -= (n'v / n'H^-1 n) H^-1 n with the normal n = M^2 theta. O(d^2).
+    """Make the step v tangent to the ball, v -= (n'v / n'H^-1 n) H^-1 n with the normal n = D^2 theta. O(d^2).
 
     Returns n'v / n'H^-1 n, the change of the multiplier that goes with it.
     """
@@ -812,5 +816,5 @@ def is_inexact(evidence: Any, tolerance: float) -> bool:
 def distance(evidence: Evidence, exact: Evidence) -> float:
     """Distance of an estimate from the exact one, in the standard errors of the latter."""
     off = evidence.theta - exact.theta
-    curvature = exact.information + np.diag(exact.numbers[MU] * exact.vectors[METRIC] ** 2)
-    return float(np.sqrt(np.maximum(off @ curvature @ off, 0.0)))
+    penalised = exact.information + np.diag(exact.numbers[MU] * exact.vectors[METRIC] ** 2)
+    return float(np.sqrt(np.maximum(off @ penalised @ off, 0.0)))

@@ -206,7 +206,7 @@ class ExponentialNoise(ComparisonModel):
 
 @dataclass(eq=False)
 class LinearPolicy(abc.ABC):
-    """What the algorithms with a linear model share: exploration, theta by stochastic gradients, the Gram matrix.
+    """What the algorithms with a linear model share: exploration, theta, the Gram matrix.
 
     The parameters are the first block of fields below, each with its symbol in the paper. `theta` (d,) starts
     at 0; `gram` (d, d) is M, the ridge included; `round` counts selections; `exploration_end` is the value of
@@ -314,7 +314,7 @@ class LinearPolicy(abc.ABC):
 
 @dataclass(eq=False)
 class CoLSTIM(LinearPolicy):
-    """Algorithm 1 with the stochastic gradient estimator, one NumPy line per line of the paper.
+    """Algorithm 1, one NumPy line per line of the paper.
 
     Examples
     --------

@@ -175,7 +175,7 @@ def pictures(results: Results) -> list[Picture]:
             name = "figure1" if horizon == T else f"figure1-{horizon}"
             text = (
                 "Mean of the cumulative average regret over the runs; bands are one standard deviation. "
-                f"All learn with SGD(0.5) and are told T = {horizon:,}. MaxInP has the logistic link."
+                f"CoLSTIM and MaxInP learn with SGD(0.5) and are told T = {horizon:,}. MaxInP has the logistic link."
             )
             panels = _grid(results, FIGURE_1, horizon, ("Random", "MaxInP", "CoLSTIM", "SS", "DTS"))
             made.append(Picture(name, f"Figure 1: all methods, T = {horizon:,}", text, panels))
@@ -194,7 +194,7 @@ def pictures(results: Results) -> list[Picture]:
             "Top: answers by Gumbel noise; CoLSTIM has a normal G, and beside it the right one. MaxInP's logistic link "
             "is the right one here. Bottom: answers by normal noise of variance 5; CoLSTIM has variance 1, and beside "
             "it the right one; MaxInP has the logistic link, and beside it that of G*. CoLSTIM's G shapes both its "
-            "noise and the link it learns by. All learn with SGD(0.5)."
+            "noise and the link it learns by. CoLSTIM and MaxInP learn with SGD(0.5)."
         )
         panels = [*_grid(results, ("gumbel",), T, top), *_grid(results, ("gaussian5",), T, bottom)]
         made.append(Picture("misspecification", "Figure 2: a wrong perturbation distribution", text, panels))
@@ -342,7 +342,7 @@ def cost_tables(results: Results) -> list[Table]:
         f"Seconds for {s.horizon:,} rounds, mean (standard deviation) over {runs} runs on one thread. Choosing and "
         "learning are timed call by call through the policy object: they include what a call from Python costs, a "
         "few microseconds a round and the same for all. The fused loop has no such calls; there choosing and "
-        "learning are one. The paper's seconds are for a horizon it does not tell: compare ratios."
+        "learning are one. The paper's seconds are for a horizon it does not state: compare ratios."
     )
     tables = []
     cells = timed_cells("table1", s)

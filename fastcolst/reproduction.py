@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.random import SeedSequence
 
@@ -35,7 +36,7 @@ from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, Un
 from fastcolst.policies.checks import count
 from fastcolst.problems import Scenario
 from fastcolst.results import FileFormatError, write_atomically
-from fastcolst.simulation import simulate
+from fastcolst.simulation import processors, simulate, version
 from fastcolst.streams import POLICY, label_key
 from fastcolst.studies import LOCK, Study, load_study, locked
 
@@ -74,7 +75,7 @@ class Settings:
     Parameters
     ----------
     horizon : int
-        T of the figures and the claims; the paper does not tell its own.
+        T of the figures and the claims; the paper does not state its own.
     runs : int
         Repetitions; the paper's 100.
     seed : int
@@ -574,7 +575,9 @@ class _Manifest:
         if not (folder / MANIFEST).exists():
             if any(path.name != LOCK and not path.name.startswith(f".{MANIFEST}.") for path in folder.iterdir()):
                 raise FileExistsError(
-                    errno.EEXIST, "the folder holds something else than a reproduction; choose another one", str(folder)
+                    errno.EEXIST,
+                    "the folder holds something other than a reproduction; choose another one",
+                    str(folder),
                 )
             content = {"settings": asdict(settings), "targets": [], "walls": {}, "machine": _machine()}
             manifest = cls(folder, content)
@@ -627,15 +630,13 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 def _machine() -> dict[str, str]:
-    from fastcolst import __version__
-
-    versions = {name: __import__(name).__version__ for name in ("numba", "numpy")}
     return {
-        "fastcolst": __version__,
-        **versions,
+        "fastcolst": version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "processors": str(os.cpu_count()),
+        "processors": str(processors()),
         "processor": _processor_name(),
     }
 

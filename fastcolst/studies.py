@@ -298,7 +298,7 @@ class Study:
         ValueError
             The folder holds another study (the message shows where they differ), or numbers stopped being finite.
         TypeError
-            ``executor`` is none, such as a bare dask ``Client``.
+            ``executor`` is not an executor, such as a bare dask ``Client``.
         OSError
             The folder cannot be written, is in use, or is not empty although ``resume`` is False.
         BrokenExecutor
@@ -614,7 +614,7 @@ class _Store:
             raise FileExistsError(errno.EEXIST, "the folder is not empty; resume (--resume), or choose another one")
         begun = {name for name in content if name in (CELLS, LOCK) or name.startswith(f".{MANIFEST}.")}
         if MANIFEST not in content and content != begun:  # killed before it had one
-            raise FileExistsError(errno.EEXIST, "the folder holds something else than a study; choose another one")
+            raise FileExistsError(errno.EEXIST, "the folder holds something other than a study; choose another one")
 
     def _settle(self) -> None:
         """Compare with the manifest that is there, or write one."""
@@ -728,7 +728,7 @@ def _check_executor(executor: Any, threads: int | None) -> None:
     if threads is not None:
         raise ValueError(f"threads is {threads}; with an executor, its own workers count")
     if callable(getattr(executor, "get_executor", None)):
-        raise TypeError("executor is a dask Client, which is none; hand over client.get_executor()")
+        raise TypeError("executor is a dask Client, not an executor; pass client.get_executor()")
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor is {executor!r}; None or an executor as in concurrent.futures is wanted")
 

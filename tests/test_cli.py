@@ -373,7 +373,9 @@ def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err == "fastcolst: warning: two lines\n"
 
 
-@pytest.mark.parametrize("command", [[], ["simulate"], ["replay"], ["info"], ["warmup"]])
+@pytest.mark.parametrize(
+    "command", [[], ["simulate"], ["study"], ["reproduce"], ["report"], ["replay"], ["info"], ["warmup"]]
+)
 def test_help_ends_well_and_shows_examples(command: list[str], capsys: pytest.CaptureFixture[str]):
     assert main([*command, "--help"]) == 0
     out = capsys.readouterr().out

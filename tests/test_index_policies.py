@@ -359,11 +359,11 @@ def test_an_index_only_policy_learns_from_equal_arms_and_has_no_estimate(kind):
     assert twin_of(policy).wins.sum() == 1
     with pytest.raises(AttributeError, match="sees arms by index only"):
         policy.theta  # noqa: B018
-    before = [a.tobytes() for a in policy._state[1:]]
     alone = kind(n_arms=1, rng=0)
-    assert alone.select([[1.0]]).is_self
-    alone.update(alone.select([[1.0]]), True)
-    assert not twin_of(alone).wins.any() and before == [a.tobytes() for a in policy._state[1:]]
+    duel = alone.select([[1.0]])
+    before = [a.tobytes() for a in alone._state[1:]]
+    alone.update(duel, True)
+    assert duel.is_self and not twin_of(alone).wins.any() and before == [a.tobytes() for a in alone._state[1:]]
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf, "0.5"])

@@ -325,17 +325,12 @@ def test_a_history_grows_and_a_copy_is_independent():
 
 
 def test_a_log_that_overflows_leaves_the_policy_as_it_was():
-    rng = np.random.default_rng(0)
-    contrasts, wins = a_log(rng, 300, a_theta(rng, 2, 1.0), fc.BradleyTerry())
-    policy = fc.CoLSTIM(2, estimator="sgd")
-    policy.learn_and_predict(contrasts, wins)
-    before = policy.theta
-    policy = fc.CoLSTIM(2, estimator="mle")
-    policy.learn_and_predict(contrasts, wins)
-    with pytest.raises(ValueError, match="contrasts"):
-        policy.learn_and_predict(np.vstack([contrasts[:5], [[np.inf, 0.0]]]), np.ones(6, bool))
-    assert policy._state.memory.history.size[0] == 300
-    assert np.all(np.isfinite(before))
+    policy = fc.CoLSTIM(2, estimator=fc.SGD(learning_rate=1e200), exploration_rounds=10)
+    policy.learn_and_predict([[1e-200, 1e-201], [1e-201, 1e-200]], [True, False])
+    before = pickle.dumps(policy)
+    with pytest.raises(ValueError, match=r"contrasts\[1\] is so large that the estimate overflows"):
+        policy.learn_and_predict([[1e-200, 0.0], [1e130, 0.0]], [True, False])
+    assert pickle.dumps(policy) == before
 
 
 def test_what_a_policy_rewinds_is_forgotten_for_good():

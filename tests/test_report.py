@@ -68,7 +68,7 @@ def made_results(targets=TARGETS, factors=None, settings=SETTINGS) -> Results:
 
 
 class Page(HTMLParser):
-    """What a page refers to, its images, its tables' rows."""
+    """What a page refers to, its images, its tags."""
 
     def __init__(self, text):
         super().__init__()

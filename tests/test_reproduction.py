@@ -132,7 +132,7 @@ def test_a_family_of_verdicts_is_rarely_wrong():
     assert 3 <= wrong <= 36
 
 
-def test_holm_never_rejects_more_than_each_test_and_is_monotone():
+def test_holms_correction_by_hand():
     p = np.array([0.001, 0.2, 0.011, 0.04, 0.9])
     np.testing.assert_allclose(claims.holm(p), [0.005, 0.4, 0.044, 0.12, 0.9])
 
@@ -254,7 +254,7 @@ def test_the_mle_cells_agree_with_the_reference(label):
 
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "report.html").write_text("precious")
-    with pytest.raises(FileExistsError, match="something else"):
+    with pytest.raises(FileExistsError, match="something other than a reproduction"):
         reproduction.reproduce(["table1"], tmp_path, reproduction.Settings(horizon=20, runs=2))
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 

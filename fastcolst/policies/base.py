@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import uuid
 import warnings
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._compile import make_agent
-from fastcolst.estimation import FULL, LEARNED, OVERFLOW
-from fastcolst.likelihood import N_LEARNED, WARM, distance
+from fastcolst.comparison import comparison_model
+from fastcolst.estimation import FULL, LEARNED, OVERFLOW, estimator_of
+from fastcolst.likelihood import N_LEARNED, WARM, WARM_AFTER, WARM_AFTER_PER_FEATURE, distance
 from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count, feature_rows, number
 from fastcolst.policies.rounds import (
     ESTIMATE_DUE,
@@ -160,6 +162,12 @@ class Policy:
         ValueError
             When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that
             products overflow. The policy is then as it was.
+
+        Warns
+        -----
+        UserWarning
+            Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
+            estimate is no maximum inside the ball (see ``status``).
         """
         buffers = self._buffers  # one name, so that a second thread cannot swap some of them for smaller ones
         if not (
@@ -258,7 +266,7 @@ class Policy:
 
     @property
     def status(self) -> str:
-        """``"exploring"`` while pairs are random because the policy knows too little, else ``"ready"``."""
+        """``"ready"``: without an estimate there is no exploration."""
         return "ready"
 
     # --- parameters -----------------------------------------------------------------------------------------
@@ -567,7 +575,7 @@ class LinearPolicy(Policy):
         memory = self._state.memory
         status = estimator.status(memory)
         n, d = int(memory.codes[N_LEARNED]), len(memory.theta)
-        if status == "interior" or (status != "not-converged" and n < 10 * max(50, 5 * d)):
+        if status == "interior" or (status != "not-converged" and n < 10 * max(WARM_AFTER, WARM_AFTER_PER_FEATURE * d)):
             return  # few answers are separable as a rule
         self._warned_status = True
         warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[status].format(n=n)}", UserWarning, stacklevel=3)
@@ -652,13 +660,32 @@ def snapshot(state: Any) -> Any:
     return state.copy()
 
 
+def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that the rules of linear policies have in common, from a constructor's arguments.
+
+    estimator and model, registered; horizon, 0 where T is not told; width_scale, negative for sqrt(d log T).
+
+    Raises
+    ------
+    ValueError
+        For a bad argument.
+    """
+    horizon, scale = parameters["horizon"], parameters["width_scale"]
+    return {
+        "model": comparison_model(parameters["comparison"]),
+        "estimator": estimator_of(parameters["estimator"]),
+        "horizon": 0 if horizon is None else count("horizon", horizon),
+        "width_scale": -1.0 if scale is None else number("width_scale", scale),
+    }
+
+
 def rewind(state: Any) -> None:
     """Make a :func:`snapshot` the state again: what was appended since is forgotten."""
     if hasattr(state, "rewind"):
         state.rewind()
     elif isinstance(state, tuple):
-        for field in state:
-            rewind(field)
+        for part in state:
+            rewind(part)
 
 
 STATUS_WARNINGS = {

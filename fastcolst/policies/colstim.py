@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,7 @@ import numpy as np
 from fastcolst._compile import helper, register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
-from fastcolst.estimation import estimator_of
-from fastcolst.policies.base import LinearPolicy
+from fastcolst.policies.base import LinearPolicy, linear_fields
 from fastcolst.policies.checks import answer, count, number
 from fastcolst.policies.rounds import (
     EXPLORATION_END,
@@ -218,20 +218,7 @@ class CoLSTIM(LinearPolicy):
         rng: Any = None,
     ) -> None:
         super().__init__(locals())
-        model = comparison_model(comparison)
-        kind, value = coupling_code(coupling)
-        rule = CoLSTIMRule(
-            perturbation=model if perturbation is None else comparison_model(perturbation, "perturbation"),
-            estimator=estimator_of(estimator),
-            model=model,
-            horizon=0 if horizon is None else count("horizon", horizon),
-            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
-            clip=-1.0 if clip is None else number("clip", clip, infinite=True),
-            coupling=kind,
-            coupling_value=value,
-            allow_self_duel=answer(allow_self_duel, "allow_self_duel"),
-        )
-        self._start_linear(rule, ridge, exploration_rounds)
+        self._start_linear(CoLSTIMRule(**perturbed_fields(self._parameters)), ridge, exploration_rounds)
 
     @classmethod
     def from_theorem(
@@ -314,6 +301,27 @@ def theorem_constants(
             stacklevel=3,
         )
     return d, T, mu, tau
+
+
+def perturbed_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the rules with perturbations, from a constructor's arguments.
+
+    Raises
+    ------
+    ValueError
+        For a bad argument.
+    """
+    fields = linear_fields(parameters)
+    perturbation, clip = parameters["perturbation"], parameters["clip"]
+    kind, value = coupling_code(parameters["coupling"])
+    return {
+        **fields,
+        "perturbation": fields["model"] if perturbation is None else comparison_model(perturbation, "perturbation"),
+        "clip": -1.0 if clip is None else number("clip", clip, infinite=True),
+        "coupling": kind,
+        "coupling_value": value,
+        "allow_self_duel": answer(parameters["allow_self_duel"], "allow_self_duel"),
+    }
 
 
 def coupling_code(value: float | str | None) -> tuple[int, float]:

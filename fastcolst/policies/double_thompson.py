@@ -145,8 +145,8 @@ def optimistic_winners(thresholds: Any, log_t: float, out: Any) -> int:
 def coin(bar: Any, key: Any, place: int) -> bool:
     """Whether theta_ij > 1/2, for i < j, place = i n + j and bar = 2^53 P(theta_ij > 1/2), int64.
 
-    A pair's coin hangs on its place in the round, not on the other pairs. Whole numbers compare in vectors, which they
-    would not convert to floats in.
+    A pair's coin depends on its place in the round, not on the other pairs. Comparing whole numbers vectorises,
+    converting them to floats does not.
     """
     return word53(key + np.uint64(place) * GOLDEN) < bar
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastcolst._compile import register
-from fastcolst.comparison import comparison_model
-from fastcolst.estimation import estimator_of
 from fastcolst.linalg import gram_norm
 from fastcolst.pairs import informative_pair, pair_work_shape
-from fastcolst.policies.base import LinearPolicy
-from fastcolst.policies.checks import count, number
+from fastcolst.policies.base import LinearPolicy, linear_fields
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, assess, confidence_scale, explore, update_linear
 
 __all__ = ["MaxInP", "MaxInPRule"]
@@ -137,10 +134,4 @@ class MaxInP(LinearPolicy):
         rng: Any = None,
     ) -> None:
         super().__init__(locals())
-        rule = MaxInPRule(
-            estimator=estimator_of(estimator),
-            model=comparison_model(comparison),
-            horizon=0 if horizon is None else count("horizon", horizon),
-            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
-        )
-        self._start_linear(rule, ridge, exploration_rounds)
+        self._start_linear(MaxInPRule(**linear_fields(self._parameters)), ridge, exploration_rounds)

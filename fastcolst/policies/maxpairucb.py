@@ -8,11 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastcolst._compile import register
-from fastcolst.comparison import comparison_model
-from fastcolst.estimation import estimator_of
 from fastcolst.pairs import optimistic_pair, pair_work_shape
-from fastcolst.policies.base import LinearPolicy
-from fastcolst.policies.checks import count, number
+from fastcolst.policies.base import LinearPolicy, linear_fields
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, assess, confidence_scale, explore, update_linear
 
 __all__ = ["MaxPairUCB", "MaxPairUCBRule"]
@@ -131,10 +128,4 @@ class MaxPairUCB(LinearPolicy):
         rng: Any = None,
     ) -> None:
         super().__init__(locals())
-        rule = MaxPairUCBRule(
-            estimator=estimator_of(estimator),
-            model=comparison_model(comparison),
-            horizon=0 if horizon is None else count("horizon", horizon),
-            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
-        )
-        self._start_linear(rule, ridge, exploration_rounds)
+        self._start_linear(MaxPairUCBRule(**linear_fields(self._parameters)), ridge, exploration_rounds)

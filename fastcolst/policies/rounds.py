@@ -38,6 +38,9 @@ LESSON = 6
 """What the rule noted of a round as it chose, to be found here again when the round's answer is learned."""
 N_COUNTERS = 7
 
+LOGGED_PAIR = (-1, -1)
+"""In place of the arms of a comparison from a log."""
+
 # In place of a choice that was not made.
 NOT_FINITE = -1
 """A utility or a width is nan or infinite."""
@@ -160,7 +163,11 @@ def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[i
 
 @generic
 def update(self: Any, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
-    """Learn one answer. Returns a code of :func:`fastcolst.estimation.learn`."""
+    """Learn one answer.
+
+    ``pair`` is what :func:`select` returned, or ``LOGGED_PAIR`` for a comparison from a log; ``contrast`` (d,) is
+    x_first - x_second; ``won`` says whether the first won. Returns a code of :func:`fastcolst.estimation.learn`.
+    """
     raise TypeError(f"{type(self).__name__} has no method update")
 
 
@@ -382,7 +389,7 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
             least = doubt(rule.estimator, state.memory)
             out[row] = min(max(cdf(rule.model, margin), least), 1.0 - least)
         state.counters[LOGGED] += 1
-        code = update(rule, state, (-1, -1), contrasts[row], wins[row])
+        code = update(rule, state, LOGGED_PAIR, contrasts[row], wins[row])
         if code != LEARNED:
             state.counters[LOGGED] -= 1
             return code, row

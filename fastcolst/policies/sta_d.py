@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._compile import helper, register
-from fastcolst.comparison import comparison_model
-from fastcolst.estimation import estimator_of
-from fastcolst.policies.checks import count, number
+from fastcolst.policies.base import linear_fields
+from fastcolst.policies.checks import count
 from fastcolst.policies.colstim import theorem_constants
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, explore
 from fastcolst.policies.stages import (
@@ -165,13 +164,7 @@ class StaD(StagewisePolicy):
         rng: Any = None,
     ) -> None:
         super().__init__(locals())
-        rule = StaDRule(
-            estimator=estimator_of(estimator),
-            model=comparison_model(comparison),
-            horizon=0 if horizon is None else count("horizon", horizon),
-            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
-        )
-        self._start_linear(rule, ridge, exploration_rounds)
+        self._start_linear(StaDRule(**linear_fields(self._parameters)), ridge, exploration_rounds)
 
     @classmethod
     def from_theorem(
@@ -208,7 +201,7 @@ class StaD(StagewisePolicy):
 
         References
         ----------
-        Bengs, Saha, Huellermeier (2022), the theorem on Sup-CoLSTIM, and assumptions (A1), (A2).
+        Bengs, Saha, Huellermeier (2022), Theorem 3.4, and assumptions (A1), (A2).
 
         Examples
         --------

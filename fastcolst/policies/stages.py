@@ -612,7 +612,7 @@ class StagewisePolicy(LinearPolicy):
 
 
 def stage_scale(mu: float, n_arms: int, horizon: int) -> float:
-    """c1 of the theorem on Sup-CoLSTIM, 3/(2 mu) sqrt(2 log(3 n T^2)), with which all estimates hold together."""
+    """c1 of Theorem 3.4, 3/(2 mu) sqrt(2 log(3 n T^2)), with which all estimates hold together."""
     return 3.0 / (2.0 * mu) * math.sqrt(2.0 * (math.log(3.0 * n_arms) + 2.0 * math.log(horizon)))
 
 

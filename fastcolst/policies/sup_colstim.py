@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._compile import helper, register
-from fastcolst.comparison import comparison_model
-from fastcolst.comparison import raw as raw_variate
-from fastcolst.estimation import estimator_of
 from fastcolst.pairs import squared_distances
-from fastcolst.policies.checks import answer, count, number
-from fastcolst.policies.colstim import coupling_code, perturb_arms, theorem_constants
+from fastcolst.policies.checks import count
+from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, confidence_scale, explore
 from fastcolst.policies.stages import (
     EXPLORATION,
@@ -62,25 +59,13 @@ class SupCoLSTIMRule(NamedTuple):
     coupling_value: float
     allow_self_duel: bool
 
-    def n_raw(self, n_arms: int) -> int:
-        """Two uniforms (those of the pair, or of the coin and a spare one), then one variate for each arm."""
-        return 2 + n_arms
+    n_raw = CoLSTIMRule.n_raw  # type: ignore[misc]
+    draw = CoLSTIMRule.draw  # type: ignore[misc]
+    draw_block = CoLSTIMRule.draw_block  # type: ignore[misc]
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
         """What the stages need."""
         return stage_work_shape(n_arms, n_features)
-
-    def draw(self, rng: Any, raw: Any) -> None:
-        """Draw one round's numbers one by one."""
-        raw[0] = rng.random()
-        raw[1] = rng.random()
-        for i in range(2, raw.size):
-            raw[i] = raw_variate(self.perturbation, rng)
-
-    def draw_block(self, rng: Any, raw: Any) -> None:
-        """Draw the same numbers in blocks, which is how Python does it fast."""
-        rng.random(out=raw[:2])
-        raw[2:] = self.perturbation.raw(rng, raw.size - 2)
 
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
         """Lines 2 and 5 to 22. O(n d^2) for each stage, and O(n^2 d)."""
@@ -255,20 +240,7 @@ class SupCoLSTIM(StagewisePolicy):
         rng: Any = None,
     ) -> None:
         super().__init__(locals())
-        model = comparison_model(comparison)
-        kind, value = coupling_code(coupling)
-        rule = SupCoLSTIMRule(
-            perturbation=model if perturbation is None else comparison_model(perturbation, "perturbation"),
-            estimator=estimator_of(estimator),
-            model=model,
-            horizon=0 if horizon is None else count("horizon", horizon),
-            width_scale=-1.0 if width_scale is None else number("width_scale", width_scale),
-            clip=-1.0 if clip is None else number("clip", clip, infinite=True),
-            coupling=kind,
-            coupling_value=value,
-            allow_self_duel=answer(allow_self_duel, "allow_self_duel"),
-        )
-        self._start_linear(rule, ridge, exploration_rounds)
+        self._start_linear(SupCoLSTIMRule(**perturbed_fields(self._parameters)), ridge, exploration_rounds)
 
     @classmethod
     def from_theorem(
@@ -305,7 +277,7 @@ class SupCoLSTIM(StagewisePolicy):
 
         References
         ----------
-        Bengs, Saha, Huellermeier (2022), the theorem on Sup-CoLSTIM, and assumptions (A1), (A2).
+        Bengs, Saha, Huellermeier (2022), Theorem 3.4, and assumptions (A1), (A2).
 
         Examples
         --------

@@ -23,7 +23,7 @@ class UniformPairsRule(NamedTuple):
         return self.n_uniforms
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
-        """None."""
+        """No scratch."""
         return 0, 0
 
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
