@@ -43,6 +43,7 @@ from fastcolst.plotting import (
     study_figure,
 )
 from fastcolst.policies import REGISTRY
+from fastcolst.policies.checks import count
 from fastcolst.report import write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.results import align, optional_import
@@ -223,7 +224,8 @@ def _executor(text: str, workers: int | None) -> Iterator[Any]:
         yield None
     elif text == "processes":
         # started anew, not forked: a fork copies locks that threads of ours may hold
-        pool = ProcessPoolExecutor(workers or processors(), multiprocessing.get_context("spawn"), _ignore_ctrl_c)
+        number = processors() if workers is None else count("argument --threads", workers)
+        pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _ignore_ctrl_c)
         try:
             yield pool
         finally:

@@ -752,7 +752,7 @@ def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
 
     A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to bisection:
     where S has a kink Newton's method alone may go to and fro for ever. The last step is not followed by another look
-    at the curvature when, as far as the last two tell, it would matter less than 1e-10 of the information.
+    at the curvature when, as far as the last two tell, it would matter less than 1e-12 of the information.
     """
     low = 0.0
     high, w = slope_and_bend(objective, e)
@@ -773,7 +773,7 @@ def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
             step = s - 0.5 * (low + high)
         s -= step
         size = np.abs(step)
-        if size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-10 * last:
+        if size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-12 * last:
             break
         last = size
     return s, w

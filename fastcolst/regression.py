@@ -596,7 +596,10 @@ def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
             raise ValueError("y contains NaN or infinity; answers of two kinds are wanted")
         if np.any(answers != np.rint(answers)):
             raise ValueError("Unknown label type: y is continuous; answers of two kinds are wanted")
-    classes, index = np.unique(answers, return_inverse=True)
+    try:
+        classes, index = np.unique(answers, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"y mixes answers that have no order ({error}); answers of two kinds are wanted") from None
     if len(classes) != 2:
         raise ValueError(
             f"Only binary classification is supported. y holds {len(classes)} class{'es' * (len(classes) != 1)}; "

@@ -45,6 +45,7 @@ from fastcolst.reproduction import (
     SWEEP_RUNS,
     Curve,
     Results,
+    Settings,
     cube_points,
     curves_of,
     load_results,
@@ -80,6 +81,7 @@ STYLES = {
 """A policy has one colour and line in all pictures."""
 
 SYMBOLS = {"easy": "E", "medium": "M", "hard": "H"}
+PROJECTED = "SGD(0.5), |theta| <= 1"
 NAMES = {**FIGURE_1, "gaussian5": "Gaussian of variance 5"}
 PAPER_TABLE_1 = {
     "Random": ("0.19 (0.02)", "0.18 (0.01)", "0.18 (0.01)", "0.19 (0.02)", "0.18 (0.02)", "0.18 (0.02)"),
@@ -227,7 +229,7 @@ def verdicts(results: Results, horizon: int | None = None) -> list[Verdict]:
 
 
 def _projected_claims() -> list[Claim]:
-    return contextual_claims("CoLSTIM, projected", "MaxInP, projected", "SGD(0.5), |theta| <= 1")
+    return contextual_claims("CoLSTIM, projected", "MaxInP, projected", PROJECTED)
 
 
 def _tables(results: Results) -> dict[str, dict[Entry, NDArray[np.float64]]]:
@@ -483,6 +485,30 @@ class _Page:
         )
 
 
+def _outcome(found: Sequence[Verdict], s: Settings) -> list[str]:
+    """What came out, in sentences."""
+    printed = [v for v in found if v.claim.variant != PROJECTED]
+    projected = [v for v in found if v.claim.variant == PROJECTED]
+    first = f"Of {len(printed)} claims, {_counts(printed)} by {s.runs} runs of T = {s.horizon:,}."
+    lines = [f"{first} The paper states no horizon."]
+    if projected:
+        lines.append(
+            f"Of {len(projected)} of them about figure 1, judged again with every step projected onto the unit "
+            f"ball, {_counts(projected)}. The paper does not say whether it projects."
+        )
+    if s.horizon <= s.n_arms * s.n_features:
+        lines.append(
+            f"T is no longer than the exploration, n d = {s.n_arms * s.n_features:,} rounds: all policies with "
+            "contexts still play random pairs, so that nothing can be said of them."
+        )
+    return lines
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    hold, fail, undecided = (sum(v.outcome == outcome for v in verdicts) for outcome in (HOLDS, REFUTED, OPEN))
+    return f"{hold} hold, {fail} do not hold and {undecided} are not decided"
+
+
 def _reproduction_page(results: Results) -> _Page:
     s = results.settings
     shown = pictures(results)
@@ -498,16 +524,11 @@ def _reproduction_page(results: Results) -> _Page:
     tables.append(time_table(results))
     first = [table.name for table in tables if table.name.startswith("claims")]
     rest = [table.name for table in tables if not table.name.startswith("claims")]
-    counts = {outcome: sum(v.outcome == outcome for v in found) for outcome in (HOLDS, REFUTED, OPEN)}
     paper = (
         "Bengs, Saha and Hüllermeier (2022), Stochastic Contextual Dueling Bandits under Linear Stochastic "
         "Transitivity Models: their experiments, computed anew."
     )
-    outcome = (
-        f"Of {len(found)} claims, {counts[HOLDS]} hold, {counts[REFUTED]} do not hold and {counts[OPEN]} are not "
-        f"decided by {s.runs} runs of T = {s.horizon:,}. The paper states no horizon."
-    )
-    lead = [paper, outcome] if found else [paper]
+    lead = [paper, *_outcome(found, s)] if found else [paper]
     facts = [
         ("horizon", f"{s.horizon:,}"),
         ("runs", str(s.runs)),

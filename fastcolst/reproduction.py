@@ -561,11 +561,12 @@ class _Manifest:
         path = folder / MANIFEST
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            missing = {"settings", "targets", "walls", "machine"} - set(content)
-        except (ValueError, TypeError) as error:
+            Settings(**content["settings"])
+            if not set(content["targets"]) <= set(TARGETS):
+                raise ValueError(f"targets are {content['targets']}")
+            dict(**content["walls"], **content["machine"])
+        except (ValueError, TypeError, KeyError) as error:
             raise FileFormatError(f"{os.fspath(path)!r} is damaged: {error}") from None
-        if missing:
-            raise FileFormatError(f"{os.fspath(path)!r} is damaged: no {', '.join(sorted(missing))}")
         return cls(folder, content)
 
     @classmethod

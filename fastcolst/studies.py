@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
+import itertools
 import json
 import math
 import os
@@ -530,10 +531,25 @@ class _Manifest(NamedTuple):
             if content.pop("format_version") != FORMAT_VERSION:
                 raise FileFormatError("another format version")
             manifest = cls(**content)
-            _ = manifest.cells  # what is not as it was written shows here
+            manifest._check()
             return manifest
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FileFormatError(f"{os.fspath(path)!r} is no manifest of a study: {error}") from None
+
+    def _check(self) -> None:
+        """Raise ValueError, TypeError or KeyError where something is not as it was written."""
+        numbers = [self.study["runs"], *itertools.chain(*self.block_runs)]
+        for scenario in self.scenarios:
+            numbers += [scenario["horizon"], *scenario["rounds"]]
+        labels = [*self.policies, *(scenario["label"] for scenario in self.scenarios)]
+        shape = [len(self.policies)] * len(self.scenarios)
+        if not (
+            all(isinstance(label, str) for label in labels)
+            and all(type(number) is int and number > 0 for number in numbers)
+            and min(shape, default=0) > 0
+            and [len(sizes) for sizes in self.block_runs] == shape
+        ):
+            raise ValueError("labels, rounds and runs do not fit together")
 
     def write(self, folder: Path) -> None:
         text = json.dumps({"format_version": FORMAT_VERSION, **self._asdict()}, indent=1)
@@ -597,6 +613,8 @@ class _Store:
                 self._check_content()
                 (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(self.folder / LOCK))
+                for entry in self.folder.glob(f".{MANIFEST}.*.tmp"):  # of a process that was killed
+                    entry.unlink()
                 self._settle()
                 self._timings = held.enter_context(_open_lines(self.folder / TIMINGS))
             except OSError as error:
@@ -720,6 +738,11 @@ def _cell_bytes(manifest: _Manifest, cell: Cell, totals: NDArray[np.float64]) ->
 
 TASKS_AHEAD = 256
 """Tasks handed to an executor that does not say how many workers it has."""
+
+
+def _for_runs(seconds: list[float] | None, cell: Cell, missing: float) -> list[float]:
+    """Seconds of a cell's runs, or the number that stands for none where they do not fit it."""
+    return seconds if seconds is not None and len(seconds) == cell.n_runs else [missing] * cell.n_runs
 
 
 def _check_executor(executor: Any, threads: int | None) -> None:
@@ -1050,7 +1073,7 @@ class StudyResult:
         rows = [
             (self.scenarios[cell.scenario], self.policies[cell.policy], cell.first_run + i, seconds)
             for cell in self._cells()
-            for i, seconds in enumerate(by_name.get(cell.name, [math.nan] * cell.n_runs))
+            for i, seconds in enumerate(_for_runs(by_name.get(cell.name), cell, math.nan))
         ]
         pandas = optional_import("pandas", "StudyResult.seconds")
         return pandas.DataFrame(rows, columns=["scenario", "policy", "run", "seconds"])
@@ -1062,7 +1085,9 @@ class StudyResult:
             for line in (self.folder / TIMINGS).read_bytes().splitlines():
                 with contextlib.suppress(ValueError, TypeError, KeyError):  # left unfinished by a killed process, say
                     entry = json.loads(line)
-                    seconds[entry["cell"]] = entry["seconds"]
+                    numbers = [float(number) for number in entry["seconds"]]
+                    if all(0.0 <= number < math.inf for number in numbers):
+                        seconds[entry["cell"]] = numbers
         return seconds
 
     def results(self) -> dict[str, Result | None]:
@@ -1101,7 +1126,7 @@ class StudyResult:
             table = self._read(cell)
             for name in _TABLES:
                 tables[name][where] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
-            seconds[where], played[where] = seconds_by_cell.get(cell.name, 0.0), True
+            seconds[where], played[where] = _for_runs(seconds_by_cell.get(cell.name), cell, 0.0), True
         common = played.all(axis=0)
         if not common.any():
             return None

@@ -210,8 +210,11 @@ def test_object_fused_loop_and_replay_agree_with_the_reference(policy, estimator
         case.reader.learn(np.where(wins[:, np.newaxis], contrasts, -contrasts), np.zeros_like(contrasts))
     else:
         predicted = case.reader.learn_and_predict(contrasts, wins)
-        # the first few answers are separated: far out the loss is flat, and many theta are as good
-        np.testing.assert_allclose(predicted[10:], expected[10:], rtol=0, atol=0.01 if how.given else 1e-6)
+        # as long as answers are separated an exact estimate leaves either outcome 1/(n + 2)
+        least = 1.0 / (np.arange(len(expected)) + 2.0)
+        off = np.minimum(abs(predicted - expected), abs(predicted - np.clip(expected, least, 1.0 - least)))
+        # the first few are: far out the loss is flat, and many theta are as good
+        assert off[10:].max() <= (0.01 if how.given else 1e-6)
     case.check_theta(case.reader.theta)
     assert case.reader.gram.tobytes() == case.object.gram.tobytes()
 

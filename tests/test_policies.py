@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import itertools
 import math
@@ -448,6 +449,29 @@ def test_an_old_duel_is_no_answer_to_another_one_of_the_same_round():
     with pytest.raises(ValueError, match="not the one that this policy showed"):
         other.update(lost, True)
     assert snapshot(other) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"first": -1, "second": 99}, "not the one that this policy showed"),
+        ({"contrast": None}, "not the one that this policy showed"),
+        ({"contrast": [0.0, 1.0]}, "not the one that this policy showed"),
+        ({"round": [1]}, "answered already"),
+    ],
+)
+def test_a_duel_that_was_tampered_with_is_refused(changes, message):
+    policy, duel = trained()
+    before = snapshot(policy)
+    with pytest.raises(ValueError, match=message):
+        policy.update(dataclasses.replace(duel, **changes), True)
+    assert snapshot(policy) == before
+    policy.update(duel, True)
+
+
+def test_ragged_answers_are_named():
+    with pytest.raises(ValueError, match=r"^wins is no array of answers"):
+        CoLSTIM(2).learn_and_predict(np.eye(2), [[1], [0, 1]])
 
 
 def test_one_policy_in_two_threads_does_not_crash():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -265,6 +266,27 @@ def test_what_is_wrong_is_told_before_a_folder_is_made(tmp_path):
     with pytest.raises(ValueError, match=r"^threads is 0"):
         reproduction.reproduce(["table1"], tmp_path / "out", reproduction.Settings(horizon=20, runs=2), threads=0)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"settings": None},
+        {"settings": {"colour": 1}},
+        {"targets": 1},
+        {"targets": ["x"]},
+        {"walls": 3},
+        {"machine": None},
+    ],
+)
+def test_a_damaged_manifest_is_one_error(tmp_path, spoil):
+    settings = reproduction.Settings(horizon=20, runs=2)
+    reproduction._Manifest.open(tmp_path, settings)
+    path = tmp_path / reproduction.MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), **spoil}))
+    for use in (reproduction.load_results, lambda out: reproduction.reproduce(["table1"], out, settings)):
+        with pytest.raises(fc.FileFormatError, match="is damaged"):
+            use(tmp_path)
 
 
 def test_a_reproduction_that_was_interrupted_is_no_empty_report(tmp_path):

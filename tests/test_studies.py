@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -741,10 +742,32 @@ def test_more_cells_than_anyone_can_wait_for_are_refused():
         fc.Study({"Random": fc.UniformPairs()}, SCENARIOS, horizon=20, runs=10**11)
 
 
-@pytest.mark.parametrize("spoil", [{"study": None}, {"study": {"runs": "x"}}, {"block_runs": 3}])
+@pytest.mark.parametrize("spoil", [
+    {"study": None}, {"study": {"runs": "x"}}, {"study": {"runs": -1}}, {"block_runs": 3}, {"block_runs": []},
+    {"scenarios": None}, {"scenarios": [{"label": "easy", "horizon": 20, "rounds": None}]}, {"policies": None},
+    {"policies": ["one too few"]},
+])  # fmt: skip
 def test_a_manifest_that_was_changed_is_one_error(tmp_path, spoil):
-    small().run(tmp_path, threads=1, progress=False)
+    study = small()
+    study.run(tmp_path, threads=1, progress=False)
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **spoil}))
-    with pytest.raises(fc.FileFormatError, match="no manifest of a study"):
-        fc.load_study(tmp_path)
+    for use in (fc.load_study, partial(study.run, progress=False)):
+        with pytest.raises(fc.FileFormatError, match="no manifest of a study"):
+            use(tmp_path)
+
+
+@pytest.mark.parametrize("seconds", ["null", '"abc"', "5", "[NaN, 1.0]", "[-1.0]", "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]"])
+def test_a_line_of_seconds_that_is_no_good_counts_as_missing(tmp_path, seconds):
+    result = small().run(tmp_path, threads=1, progress=False)
+    cell = result._cells()[0]
+    (tmp_path / "timings.jsonl").write_text(f'{{"cell": "{cell.name}", "seconds": {seconds}}}\n')
+    loaded = fc.load_study(tmp_path)
+    assert loaded.seconds()["seconds"].isna().all()
+    assert "easy" in loaded.summary()
+
+
+def test_a_manifest_that_was_left_half_written_is_swept_away(tmp_path):
+    (tmp_path / ".manifest.json.0123456789abcdef.tmp").write_text('{"format')
+    small().run(tmp_path, progress=False)
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]

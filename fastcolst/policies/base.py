@@ -228,13 +228,14 @@ class Policy:
         won = answer(first_won)
         if duel.is_self:
             return
-        asked = self._pending.get(duel.round)
+        asked = self._pending.get(duel.round) if isinstance(duel.round, int) else None
         if asked is None:
             raise ValueError(f"duel of round {duel.round} was answered already; each duel is answered once")
         first, second, contrast, shown, lesson = asked
-        if duel.contrast is not shown and (
-            (duel.first, duel.second) != (first, second) or duel.contrast.tobytes() != shown.tobytes()
-        ):
+        same_contrast = duel.contrast is shown or (
+            isinstance(duel.contrast, np.ndarray) and duel.contrast.tobytes() == shown.tobytes()
+        )
+        if (duel.first, duel.second) != (first, second) or not same_contrast:
             raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
         self._state.counters[LESSON] = lesson
         while code := learn_answer(self._agent, first, second, contrast, won):
@@ -250,7 +251,8 @@ class Policy:
 
         Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
         """
-        if not isinstance(duel, Duel) or duel.policy_id != self._id or duel.round not in self._pending:
+        known = isinstance(duel, Duel) and duel.policy_id == self._id and isinstance(duel.round, int)
+        if not known or duel.round not in self._pending:
             raise ValueError(f"duel is {duel!r}; a duel of this policy that waits for its answer is wanted")
         del self._pending[duel.round]
 
@@ -443,7 +445,10 @@ class LinearPolicy(Policy):
             For wrong shapes or entries; the policy is then as it was.
         """
         rows = feature_rows("contrasts", contrasts, self._n_features)
-        won = np.array(wins)
+        try:
+            won = np.array(wins)
+        except ValueError as error:
+            raise ValueError(f"wins is no array of answers: {error}") from None
         if won.shape != rows.shape[:1]:
             raise ValueError(f"wins has shape {won.shape}; {rows.shape[:1]} is wanted, one for each row of contrasts")
         if won.dtype != np.bool_:

@@ -239,6 +239,7 @@ class DoubleThompson(IndexPolicy):
     A choice costs O(n_arms^2) comparisons of numbers, a coin for each pair that holds a candidate and Beta variates
     for the few rivals that may win; an answer O(1). Memory: O(n_arms^2). Contexts are checked and not used: ``theta``,
     ``gram`` and what follows from them raise AttributeError. A self-duel teaches nothing.
+    One policy must not be used by two threads at once.
 
     References
     ----------

@@ -109,6 +109,7 @@ class SelfSparring(IndexPolicy):
     -----
     A choice costs O(n_arms), with Beta variates for the few arms that may win; an answer O(1). Memory: O(n_arms).
     Contexts are checked and not used: ``theta``, ``gram`` and what follows from them raise AttributeError.
+    One policy must not be used by two threads at once.
 
     References
     ----------

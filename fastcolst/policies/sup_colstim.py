@@ -101,12 +101,12 @@ def _random_wide_pair(arms: Any, size: int, limit: float, uniform: float) -> tup
     for j in range(size):
         total += partners[j]
     left, first = float(int(uniform * total)), 0
-    while left >= partners[first]:
+    while left >= partners[first] and first < size - 1:
         left -= partners[first]
         first += 1
     squared_distances(columns(arms, POINTS, size), first, 0, size, values)
     second = -1
-    while left >= 0.0:
+    while left >= 0.0 and second < size - 1:
         second += 1
         left -= 1.0 if values[second] > limit else 0.0
     return first, second

@@ -52,6 +52,7 @@ class UniformPairs(Policy):
     Notes
     -----
     It sees indices only and has no estimate: ``theta``, ``gram`` and what follows from them raise AttributeError.
+    One policy must not be used by two threads at once.
 
     References
     ----------
