@@ -157,6 +157,9 @@ def _simulate(arguments: argparse.Namespace) -> None:
     sizes = f"{arguments.arms} arms, {arguments.features} features"
     print(f"{arguments.scenario}: {sizes}, {arguments.comparison}")
     print(result.summary())
+    exploration = arguments.arms * arguments.features
+    if result.horizon <= exploration and any(hasattr(policy, "theta") for policy in policies.values()):
+        _say(f"with n d = {exploration:,} rounds of exploration, policies with contexts only played random pairs")
     _write(result, arguments.out, _RESULT_WRITERS)
 
 
@@ -565,7 +568,7 @@ def _add_warmup(commands: Any) -> None:
 
 def _add_learning(group: Any) -> None:
     add = group.add_argument
-    comparison = "how often the better arm wins [%(default)s]"
+    comparison = "how often the better arm wins, in the problem and to the policies [%(default)s]"
     add("--comparison", choices=COMPARISONS, default="bradley-terry", help=comparison)
     add("--estimator", choices=ESTIMATORS, help="how preferences are estimated [mle, or sgd with --learning-rate]")
     add("--learning-rate", type=float, metavar="RATE", help="step length of sgd, which it implies [0.5]")

@@ -352,9 +352,14 @@ def study_figure(result: StudyResult) -> Figure:
     columns = min(PANELS_IN_A_ROW, len(results))
     rows = math.ceil(len(results) / columns)
     figure = new_figure(REGRET_SIZE[0] * (0.4 + 0.6 * columns), REGRET_SIZE[1] * rows)
+    spreads = set()
     for place, (label, part) in enumerate(results.items(), 1):
         ax = regret_figure(part, figure.add_subplot(rows, columns, place))
-        ax.set_title(f"{label}: {ax.get_title(loc='left')}", fontsize="medium", color=GREY, loc="left")
+        spread = ax.get_title(loc="left")
+        ax.set_title(label if len(results) > 1 else f"{label}: {spread}", fontsize="medium", color=GREY, loc="left")
+        spreads.add(spread)
+    if len(results) > 1:
+        figure.suptitle("; ".join(sorted(spreads)), fontsize="medium", color=GREY)
     return figure
 
 

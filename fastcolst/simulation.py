@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numba
@@ -95,9 +96,6 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     plan = Plan(templates, scenario, horizon, entropy_of(rng), checkpoint_rounds(checkpoints, horizon))
     runs = count("runs", runs)
     workers = min(runs, processors() if threads is None else count("threads", threads))
-    for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
-        plan.policy(label, 0)._warm_play()
-
     records = [Record(plan) for _ in range(runs)]
     stop = threading.Event()
 
@@ -106,10 +104,17 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         policies = play_run(plan, run, records[run], stop)
         return list(policies.values()) if run == 0 else []
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="fastcolst") as executor:
+    with _bar(plan.horizon * runs, progress) as bar, ThreadPoolExecutor(workers, "fastcolst") as executor:
+        for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
+            if bar is not None:
+                bar.set_description_str(f"preparing {label}")
+            plan.policy(label, 0)._warm_play()
+        if bar is not None:
+            bar.set_description_str("")
+            bar.unpause()
         futures = [executor.submit(play, run) for run in range(runs)]
         try:
-            _watch(futures, records, plan.horizon * runs, progress)
+            _watch(futures, records, bar)
         finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
             stop.set()
             executor.shutdown(wait=True, cancel_futures=True)
@@ -173,22 +178,25 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
     return policies
 
 
-def _watch(futures: list[Future[list[Policy]]], records: list[Record], total: int, progress: bool) -> None:
-    """Wait for the runs to end or for one to fail, looking up now and then."""
-    bar = (
-        optional_import("tqdm", "progress=True").tqdm(total=total, unit="round", unit_scale=True) if progress else None
+def _bar(total: int, wanted: bool) -> AbstractContextManager[Any]:
+    """A progress bar, or None."""
+    if not wanted:
+        return nullcontext()
+    bar: AbstractContextManager[Any] = optional_import("tqdm", "progress=True").tqdm(
+        total=total, unit="round", unit_scale=True
     )
-    try:
-        pending: set[Future[list[Policy]]] = set(futures)
-        while pending:
-            done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
-            if bar is not None:
-                bar.update(sum(record.rounds_played for record in records) - bar.n)
-            if any(future.exception() for future in done):
-                return
-    finally:
+    return bar
+
+
+def _watch(futures: list[Future[list[Policy]]], records: list[Record], bar: Any) -> None:
+    """Wait for the runs to end or for one to fail, looking up now and then."""
+    pending: set[Future[list[Policy]]] = set(futures)
+    while pending:
+        done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
         if bar is not None:
-            bar.close()
+            bar.update(sum(record.rounds_played for record in records) - bar.n)
+        if any(future.exception() for future in done):
+            return
 
 
 def _result(plan: Plan, records: list[Record]) -> Result:

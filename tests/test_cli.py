@@ -290,6 +290,14 @@ def test_a_policy_without_an_estimate_cannot_replay(log_file: Path, capsys: pyte
     assert error_of([*replay_of(log_file), "--policy", "Nobody"], capsys).startswith("argument --policy: no policy")
 
 
+def test_a_horizon_that_only_explores_is_pointed_out(capsys: pytest.CaptureFixture[str]):
+    short = ["simulate", "--arms", "5", "--features", "2", "--horizon", "10", "--estimator", "sgd", "--runs", "1"]
+    assert main([*short, "--policies", "CoLSTIM"]) == 0
+    assert "with n d = 10 rounds of exploration" in capsys.readouterr().err
+    assert main([*short, "--policies", "UniformPairs"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("command", [SMALL, ["replay", "absent.npz"]])
 @pytest.mark.parametrize(
     ("name", "text"),

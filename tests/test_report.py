@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 
 import fastcolst as fc
+from fastcolst import report
 from fastcolst.cli import main
 from fastcolst.report import Table, _reproduction_page, claims_table, pictures, verdicts, write_report
 from fastcolst.reproduction import TARGETS, Results, Settings, parts, timed_cells
@@ -115,6 +117,18 @@ def test_verdicts_turn_with_the_data():
     assert set(outcome(reversed_, "CoLSTIM is best")) == {"does not hold"}
     assert set(outcome(reversed_, "MaxInP is only slightly")) == {"does not hold"}
     assert "| does not hold |" in claims_table(verdicts(reversed_)).to_markdown()
+
+
+def test_the_outcome_keeps_what_is_printed_apart_and_tells_when_nothing_was_learned():
+    results = made_results(["figure1"], {"CoLSTIM": 1.2, "CoLSTIM, projected": 0.2})
+    printed, projected = report._outcome(verdicts(results), results.settings)
+    total = sum(v.claim.variant != report.PROJECTED for v in verdicts(results))
+    assert printed.startswith(f"Of {total} claims, ") and "projected onto the unit ball" in projected
+    assert int(printed.split()[3]) == sum(
+        v.outcome == "holds" and v.claim.variant != report.PROJECTED for v in verdicts(results)
+    )
+    short = report._outcome(verdicts(results), replace(results.settings, horizon=500))
+    assert short[-1].startswith("T is no longer than the exploration, n d = 500 rounds")
 
 
 def test_targets_that_were_not_asked_for_are_not_shown():
