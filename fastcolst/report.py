@@ -506,7 +506,10 @@ def _outcome(found: Sequence[Verdict], s: Settings) -> list[str]:
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
     hold, fail, undecided = (sum(v.outcome == outcome for v in verdicts) for outcome in (HOLDS, REFUTED, OPEN))
-    return f"{hold} hold, {fail} do not hold and {undecided} are not decided"
+    return (
+        f"{hold} {'holds' if hold == 1 else 'hold'}, {fail} {'does' if fail == 1 else 'do'} not hold and "
+        f"{undecided} {'is' if undecided == 1 else 'are'} not decided"
+    )
 
 
 def _reproduction_page(results: Results) -> _Page:
