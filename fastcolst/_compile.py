@@ -101,8 +101,12 @@ WHOLE: dict[str, Any] = {"no_cfunc_wrapper": True}
 """Options for a function that Python calls."""
 
 try:
+    from numba.core import ir as numba_ir
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
+    from numba.core.compiler_machinery import AnalysisPass, register_pass
+    from numba.core.runtime.context import NRTContext
+    from numba.core.typed_passes import AnnotateTypes
 
     class _Linked(JITCodeLibrary):  # type: ignore[misc]
         """The code of a part.
@@ -134,8 +138,76 @@ try:
         def set_env(name: str, environment: Any) -> None:
             pass
 
+    class _Uncounted(NRTContext):  # type: ignore[misc]
+        """Counts no references."""
+
+        def incref(self, builder: Any, type_: Any, value: Any) -> None:
+            pass
+
+        decref = incref
+
+    _HARMLESS = (
+        *(numba_ir.SetItem, numba_ir.StaticSetItem, numba_ir.Del),
+        *(numba_ir.Jump, numba_ir.Branch, numba_ir.StaticRaise),
+    )
+    _LOOKS = ("getattr", "static_getitem", "getitem", "cast", "phi", "build_tuple", "exhaust_iter")
+
+    def _only_borrows(state: Any) -> bool:
+        """Whether a part returns, makes and keeps no array and no handle: all it holds lies in its arguments.
+
+        Parts from outside the package are taken for owners.
+        """
+
+        def is_counted(variable: Any) -> bool:
+            return bool(state.targetctx.data_model_manager[state.typemap[variable.name]].contains_nrt_meminfo())
+
+        def is_owned(value: Any) -> bool:
+            if not isinstance(value, numba_ir.Expr):
+                return False  # an argument, a constant or another variable
+            if value.op == "call":
+                return not isinstance(state.typemap[value.func.name], types.NamedTupleClass)
+            # an array as index makes a copy
+            return value.op not in _LOOKS or (value.op == "getitem" and is_counted(value.index))
+
+        def borrows(statement: Any) -> bool:
+            if isinstance(statement, numba_ir.Return):
+                return not is_counted(statement.value)
+            if isinstance(statement, numba_ir.Assign):
+                return not (is_counted(statement.target) and is_owned(statement.value))
+            return isinstance(statement, _HARMLESS)
+
+        if str(state.func_id.func.__module__).partition(".")[0] != _PACKAGE:
+            return False
+        return all(borrows(statement) for block in state.func_ir.blocks.values() for statement in block.body)
+
+    @register_pass(mutates_CFG=False, analysis_only=True)
+    class _Borrow(AnalysisPass):  # type: ignore[misc]
+        """Leaves out the counts of references in a part that only borrows.
+
+        Numba counts, by an atomic instruction, whenever a variable begins or ceases to name an array. In parts of a few
+        dozen operations that takes a quarter of the time.
+        """
+
+        _name = "fastcolst_borrow"
+
+        def __init__(self) -> None:
+            super().__init__()
+
+        def run_pass(self, state: Any) -> bool:
+            if _only_borrows(state):
+                state.targetctx.nrt = _Uncounted(state.targetctx, True)
+                state.targetctx.cached_internal_func = {}  # shared with code that counts
+            return False
+
     class _PartCompiler(Compiler):  # type: ignore[misc]
         """Compiles a part into code to link."""
+
+        def define_pipelines(self) -> Any:
+            pipelines = super().define_pipelines()
+            for pipeline in pipelines:
+                pipeline.add_pass_after(_Borrow, AnnotateTypes)
+                pipeline.finalize()
+            return pipelines
 
         def compile_extra(self, function: Any) -> Any:
             self.state.library = _Linked(self.state.targetctx.codegen(), function.__qualname__)

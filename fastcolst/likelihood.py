@@ -425,7 +425,7 @@ def drift(evidence: Any) -> tuple[float, float]:
 
     The first is |Delta|_H. The second is in the scales of the data, and takes both parts of the way for orthogonal.
     """
-    theta, vectors = evidence.theta, evidence.vectors  # unpacked once: every access counts references
+    theta, vectors = evidence.theta, evidence.vectors
     square, reach = 0.0, 0.0
     for k in range(theta.size):
         moved = theta[k] - vectors[ANCHOR, k]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import gc
 import importlib
 import inspect
 import json
@@ -29,6 +30,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import _nrt_python as _nrt
+from numba.core.runtime import rtsys
 
 import fastcolst as fc
 from fastcolst import _compile
@@ -728,6 +731,117 @@ def test_what_is_only_linked_into_kernels_has_no_machine_code_of_its_own():
     library = part.overloads[types].library
     assert isinstance(library, _compile._Linked)
     assert library.get_pointer_to_function(part.overloads[types].fndesc.llvm_func_name) == 0
+
+
+def look(pair: Any, k: int) -> float:
+    """Borrows: what it holds lies in its arguments."""
+    total = 0.0
+    for row in range(k):
+        values = pair[0][row]
+        both = (values, pair[1])
+        total += values[k] + both[1][row, 0]
+    return total
+
+
+def fill(pair: Any, k: int) -> None:
+    """Borrows: it stores numbers."""
+    pair[0][k] = 1.0
+    for j in range(k):
+        pair[1][j, k] = look_inside(pair, k)
+
+
+def pick_row(pair: Any, k: int) -> Any:
+    """Returns an array."""
+    return pair[0][k]
+
+
+def copy_row(pair: Any, k: int) -> float:
+    """Makes an array."""
+    return pair[0][k].copy()[0]
+
+
+def copy_rows(pair: Any, k: int) -> float:
+    """Makes an array by an array of indices."""
+    return pair[0][pair[1][:, 0] > k][0, 0]
+
+
+def add_rows(pair: Any, k: int) -> float:
+    """Makes an array by arithmetic."""
+    return (pair[0][k] + pair[1][k])[0]
+
+
+def keep_row(pair: Any, k: int) -> float:
+    """Makes a list that holds an array."""
+    rows = [pair[0][k]]
+    return rows[0][0]
+
+
+def ask_for_row(pair: Any, k: int) -> float:
+    """Gets an array of a part that returns one."""
+    return given_row(pair, k)[0]
+
+
+look_inside, given_row = _compile.helper(look), _compile.helper(pick_row)
+
+
+def counts_of_a_part(function: Callable[..., Any], module: str) -> int:
+    """References that a function of the named module counts when it is linked into others."""
+    function = FunctionType(function.__code__, function.__globals__)
+    function.__module__ = module
+    part = numba.njit(**_compile.FLAGS, **_compile.PART)(function)
+    part.compile((numba.types.UniTuple(numba.float64[:, ::1], 2), numba.int64))
+    (compiled,) = part.overloads.values()
+    return int(compiled.library.get_llvm_str().count("call void @NRT_incref"))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("function", [look, fill])
+def test_parts_count_no_references_to_what_they_borrow(function):
+    assert counts_of_a_part(function, "fastcolst.somewhere") == 0
+
+
+@pytest.mark.jit
+def test_parts_from_outside_the_package_count_references():
+    assert counts_of_a_part(fill, "elsewhere") > 0
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("function", [pick_row, copy_row, copy_rows, add_rows, keep_row, ask_for_row])
+def test_parts_that_own_an_array_count_references(function):
+    assert counts_of_a_part(function, "fastcolst.somewhere") > 0
+
+
+def play_with_everything(n_rounds: int) -> None:
+    """Take the ways of all kinds of kernels and states, then drop them."""
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=(4, 3))
+    scenario = fc.Scenario.hard(n_arms=4, n_features=3)
+    for policy in (
+        *(fc.CoLSTIM(3, rng=1), fc.MaxInP(3, rng=1), fc.SupCoLSTIM(3, rng=1, horizon=1000)),
+        fc.DoubleThompson(3, n_arms=4, rng=1),
+    ):
+        for _ in range(n_rounds):
+            policy.update(policy.select(contexts), first_won=rng.random() < 0.5)
+        fc.simulate({"policy": policy}, scenario, horizon=n_rounds, rng=1, threads=1)
+
+
+@pytest.mark.jit
+def test_kernels_give_back_all_memory_and_no_more():
+    def in_use() -> tuple[int, int]:
+        gc.collect()
+        stats = rtsys.get_allocation_stats()
+        return stats.alloc - stats.free, stats.mi_alloc - stats.mi_free
+
+    counted = _nrt.memsys_stats_enabled()
+    _nrt.memsys_enable_stats()
+    try:
+        play_with_everything(40)
+        before = in_use()
+        play_with_everything(40)
+        assert in_use() == before
+    finally:
+        if not counted:
+            _nrt.memsys_disable_stats()
 
 
 @pytest.mark.jit
