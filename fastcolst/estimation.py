@@ -29,7 +29,7 @@ from fastcolst.likelihood import (
     Objective,
     is_inexact,
     learn_exactly,
-    solve,
+    maximise,
 )
 
 __all__ = ["MLE", "SGD", "OnlineNewton", "doubt", "estimator_of", "is_stale", "learn"]
@@ -217,12 +217,12 @@ class MLE(NamedTuple):
 
     Notes
     -----
-    A comparison costs O(d^2), and now and then a pass over all of them O(n d^2). Memory: 8 d bytes for each
-    comparison. While the maximum is not inside, theta is as large as the ball allows, and so certain that the
-    predictions of ``learn_and_predict`` are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them, by the rule of
-    succession; those of ``probability`` are not. ``policy.status`` tells how the estimate stands:
-    "interior", "boundary" (a larger ball would give a larger estimate), "separated" (every comparison is explained: no
-    finite maximum) or "not-converged".
+    A comparison costs O(d^2), and now and then a pass over all of them O(n d^2), or O(n d) with more than 16 features.
+    Memory: 8 d bytes for each comparison, 12 d with more than 16 features. While the maximum is not inside, theta is as
+    large as the ball allows, and so certain that the predictions of ``learn_and_predict`` are kept within 1/(n + 2) and
+    1 - 1/(n + 2) after n of them, by the rule of succession; those of ``probability`` are not. ``policy.status`` tells
+    how the estimate stands: "interior", "boundary" (a larger ball would give a larger estimate), "separated" (every
+    comparison is explained: no finite maximum) or "not-converged".
 
     References
     ----------
@@ -297,7 +297,7 @@ class MLE(NamedTuple):
         """Bring theta within the tolerance of the maximum."""
         own_radius = 0.0 < self.radius < math.inf
         memory.vectors[METRIC] = 1.0 if own_radius else memory.vectors[SCALES]
-        solve(Objective(model, self.score, self.ridge, ball_radius(self.radius)), memory, self.tolerance)
+        maximise(Objective(model, self.score, self.ridge, ball_radius(self.radius)), memory, self.tolerance)
 
 
 FIRST_ROOM = 4096
@@ -385,7 +385,7 @@ class OnlineNewton(NamedTuple):
     def refresh(self, model: Any, memory: Any) -> None:
         """Bring theta within a thousandth of a standard error of the maximum; for the start only."""
         memory.vectors[METRIC] = memory.vectors[SCALES]
-        solve(Objective(model, self.score, self.ridge, math.inf), memory, START_TOLERANCE)
+        maximise(Objective(model, self.score, self.ridge, math.inf), memory, START_TOLERANCE)
         if memory.codes[N_LEARNED] >= self.history:
             memory.codes[WARM] = 1
 

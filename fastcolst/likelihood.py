@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf, curvature, pdf, score
-from fastcolst.linalg import PIVOT_TOLERANCE, dot, factorise, rank_one_inverse, unwhiten, whiten_contrast
+from fastcolst.linalg import (
+    PIVOT_TOLERANCE,
+    dot,
+    factorise,
+    rank_one_inverse,
+    square_in_inverse,
+    unwhiten,
+    whiten_contrast,
+)
 
 __all__ = [
     "STATUSES",
@@ -31,6 +39,7 @@ __all__ = [
     "distance",
     "is_inexact",
     "learn_exactly",
+    "maximise",
     "solve",
 ]
 
@@ -48,11 +57,29 @@ LARGEST_KAPPA = 2.0
 KAPPA_DECAY = 0.95
 WHOLE_PASS_FEATURES = 16
 """Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
-REBUILD_AFTER = 0.15
-"""With more features the information is rebuilt after 0.15 d passes without it: rebuilding costs as much as 8 to 13."""
+RENEW_AFTER = 0.12
+"""With more features the information is renewed after 0.12 d passes without it."""
+WHOLE_AFTER = 1.25
+"""It is renewed from all comparisons when there are so many times as many as the last time, otherwise from a sample."""
+SAMPLE_PER_FEATURE = 200
+"""The least number of comparisons in a sample, for each feature: noise is then a fourteenth of what is renewed."""
+MOST_THINNED = 4
+"""At least each fourth block is in a sample."""
+SINGLE = 2.5e-7
+"""Error of a gradient in single precision, in standard errors, for each feature that is correlated with no other."""
+SHARED_ROUNDING = 0.02
+"""As large is, for each sqrt(n), what errors add which are the same for all, say of a contrast that is always 0.1."""
+SINGLE_SHARE = 0.05
+"""Share of the tolerance that single precision may use up."""
+LEAST_SINGLE = 1e-12
+"""Scale of a feature below which, or above whose reciprocal, single precision is not tried."""
+FINEST_RETOUCH = 1e-8
+"""Tolerance below which a step with old information is not tried."""
 OFFSET_SHARE = 0.5
 """How much an old offset of the information tells about the error of a drift that is as long (at d=50: 0.3 to 0.5)."""
 TINY = 1e-300
+LOST_DIGITS = 1e-10
+"""A sum that is so small beside its terms is taken for rounding."""
 LONGEST_STEP = 20.0  # in the scales of the data, where theta is smaller: far from the maximum H may vanish
 
 INTERIOR = 0
@@ -72,14 +99,16 @@ likelihood. not-converged: passes ran out."""
 class History(NamedTuple):
     """Signed contrasts, in blocks of 512 by coordinate.
 
-    blocks (capacity, d, 512) float64, a pool that several histories may share; multiplicities (capacity, 512) float64,
-    how often each counts, or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this
-    history's, in their order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
+    blocks (capacity, d, 512) float64, a pool that several histories may share; singles, the same in single precision,
+    or (0, d, 512) for few features; multiplicities (capacity, 512) float64, how often each counts, or (0, 512) when
+    each counts once; owned (capacity,) int64, which blocks of the pool are this history's, in their order; size (1,)
+    int64, comparisons; used (1,) int64, blocks of the pool that are taken.
 
     Several histories of one pool are stacked in ``owned`` and ``size`` only, (k, capacity) and (k, 1).
     """
 
     blocks: NDArray[np.float64]
+    singles: NDArray[np.float32]
     multiplicities: NDArray[np.float64]
     owned: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -88,7 +117,7 @@ class History(NamedTuple):
     @classmethod
     def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked histories have in common."""
-        return "blocks", "multiplicities", "used"
+        return "blocks", "singles", "multiplicities", "used"
 
     @classmethod
     def new(cls, n_features: int, n_rows: int) -> Self:
@@ -96,6 +125,7 @@ class History(NamedTuple):
         capacity = max(1, -(-n_rows // ROWS))
         return cls(
             np.empty((capacity, n_features, ROWS)),
+            np.empty((capacity if n_features > WHOLE_PASS_FEATURES else 0, n_features, ROWS), np.float32),
             np.empty((0, ROWS)),
             np.zeros(capacity, np.int64),
             np.zeros(1, np.int64),
@@ -111,6 +141,7 @@ class History(NamedTuple):
         padded = np.zeros((capacity * ROWS, d))
         padded[:m] = contrasts
         history.blocks[:] = padded.reshape(capacity, ROWS, d).transpose(0, 2, 1)
+        history.singles[:] = history.blocks[: len(history.singles)]
         counts = np.zeros(capacity * ROWS)
         counts[:m] = multiplicities
         history.owned[:] = np.arange(capacity)
@@ -137,27 +168,38 @@ class History(NamedTuple):
         for owned, size in zip(np.atleast_2d(self.owned), np.atleast_1d(self.size), strict=True):
             n_full, rest = divmod(int(size), ROWS)
             if rest:
-                self.blocks[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks
+                for pool in self.pools():
+                    pool[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks
+
+    def pools(self) -> list[NDArray[Any]]:
+        """The pools of blocks: in double precision, and in single precision where there is one."""
+        return [self.blocks, self.singles] if len(self.singles) > 0 else [self.blocks]
 
     def _resized(self, capacity: int) -> Self:
         used = int(self.used[0])
         blocks = np.empty((capacity, *self.blocks.shape[1:]))
         blocks[:used] = self.blocks[:used]
+        singles = np.empty((capacity if len(self.singles) > 0 else 0, *self.blocks.shape[1:]), np.float32)
+        singles[:used] = self.singles[:used]
         owned = np.zeros((*self.owned.shape[:-1], capacity), np.int64)
         owned[..., : self.owned.shape[-1]] = self.owned
-        return self._replace(blocks=blocks, owned=owned, size=self.size.copy(), used=self.used.copy())
+        return self._replace(blocks=blocks, singles=singles, owned=owned, size=self.size.copy(), used=self.used.copy())
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self._resized(len(self.blocks))  # what was never written is not copied
 
     def __reduce__(self) -> Any:
         used = int(self.used[0])
-        kept = (self.blocks[:used].copy(), self.multiplicities, self.owned[..., :used], self.size, self.used)
+        kept = (
+            *(self.blocks[:used].copy(), self.singles[:used].copy(), self.multiplicities),
+            *(self.owned[..., :used], self.size, self.used),
+        )
         return _restored, (*kept, len(self.blocks))
 
 
-def _restored(blocks: Any, multiplicities: Any, owned: Any, size: Any, used: Any, capacity: int) -> History:
-    return History(blocks, multiplicities, owned, size, used)._resized(capacity)
+def _restored(*fields_and_capacity: Any) -> History:
+    *fields, capacity = fields_and_capacity
+    return History(*fields)._resized(capacity)
 
 
 @helper
@@ -173,11 +215,16 @@ def append(history: Any, contrast: Any, sign: float) -> bool:
             return False
         number = history.used[0]
         history.blocks[number] = 0.0
+        if history.singles.shape[0] > 0:
+            history.singles[number] = 0.0
         history.owned[size // ROWS] = number
         history.used[0] = number + 1
-    block = history.blocks[history.owned[size // ROWS]]
+    number = history.owned[size // ROWS]
     for k in range(contrast.size):
-        block[k, row] = sign * contrast[k]
+        history.blocks[number, k, row] = sign * contrast[k]
+    if history.singles.shape[0] > 0:
+        for k in range(contrast.size):
+            history.singles[number, k, row] = sign * contrast[k]
     history.size[0] = size + 1
     return True
 
@@ -207,7 +254,7 @@ def slope_and_bend(objective: Any, e: float) -> tuple[float, float]:
 
 
 @helper
-def score_information(objective: Any, evidence: Any, wanted: bool) -> int:
+def score_information(objective: Any, evidence: Any) -> int:
     """Gradient of minus the loss and its information at a trial point, in one pass over the history.
 
     Parameters
@@ -215,9 +262,7 @@ def score_information(objective: Any, evidence: Any, wanted: bool) -> int:
     objective : Objective
     evidence : Evidence
         ``vectors[TRIAL]`` is the point, ``vectors[GRADIENT]`` is overwritten by sum s z~ - ridge theta and
-        ``information`` by H = sum w z z' + ridge I, if wanted.
-    wanted : bool
-        Whether the information is.
+        ``information`` by H = sum w z z' + ridge I.
 
     Returns
     -------
@@ -226,42 +271,71 @@ def score_information(objective: Any, evidence: Any, wanted: bool) -> int:
 
     Notes
     -----
-    O(n d), with information O(n d^2 / 2). Sums over a block are folded in halves: this vectorises without licence to
-    reorder, so that every kernel rounds alike, and its error grows like log n within a block.
+    O(n d^2 / 2). Sums over a block are folded in halves: this vectorises without licence to reorder, so that every
+    kernel rounds alike, and its error grows like log n within a block.
     """
     theta, gradient = evidence.vectors[TRIAL], evidence.vectors[GRADIENT]
     history, information, tile = evidence.history, evidence.information, evidence.tile
-    margins, slopes, bends, products = tile[0], tile[1], tile[2], tile[3]
     d = theta.size
-    for k in range(d):
-        gradient[k] = -objective.ridge * theta[k]
-        if wanted:
-            for l in range(d):
-                information[k, l] = 0.0
-            information[k, k] = objective.ridge
+    begin(objective, theta, gradient, information)
     size = history.size[0]
     n_wrong = 0
     for b in range((size + ROWS - 1) // ROWS):
         block = history.blocks[history.owned[b]]
-        _margins(theta, block, margins)
-        for j in range(min(ROWS, size - b * ROWS)):
-            n_wrong += margins[j] <= 0.0
-        _slopes_and_bends(objective, margins, slopes, bends)
+        n_wrong += _look(objective, theta, block, size - b * ROWS, tile)
         if history.multiplicities.shape[0] > 0:
             for j in range(ROWS):
-                slopes[j] *= history.multiplicities[b, j]
-                bends[j] *= history.multiplicities[b, j]
-        _add_products(slopes, block, d, products, gradient)
-        if wanted:
-            for k in range(d):
-                for j in range(ROWS):
-                    products[j] = bends[j] * block[k, j]
-                _add_products(products, block, k + 1, slopes, information[k])
-    if wanted:
-        for k in range(d):
-            for l in range(k):
-                information[l, k] = information[k, l]
+                tile[SLOPES, j] *= history.multiplicities[b, j]
+                tile[BENDS, j] *= history.multiplicities[b, j]
+        _add_products(tile[SLOPES], block, d, tile[WORK], gradient)
+        _add_information(tile[BENDS], block, tile, information)
+    mirror(information)
     return n_wrong
+
+
+# Rows of a tile, scratch of 512 columns for a block.
+MARGINS, SLOPES, BENDS, PRODUCTS, WORK = 0, 1, 2, 3, 4
+N_TILE = 5
+
+
+@helper
+def begin(objective: Any, theta: Any, gradient: Any, information: Any) -> None:
+    """Gradient and information of the penalty, to which the comparisons' are added. O(d^2)."""
+    for k in range(theta.size):
+        gradient[k] = -objective.ridge * theta[k]
+        for l in range(theta.size):
+            information[k, l] = 0.0
+        information[k, k] = objective.ridge
+
+
+@helper
+def mirror(information: Any) -> None:
+    """Copy what lies below the diagonal to above it. O(d^2)."""
+    for k in range(information.shape[0]):
+        for l in range(k):
+            information[l, k] = information[k, l]
+
+
+@helper
+def _look(objective: Any, theta: Any, block: Any, n_rows: int, tile: Any) -> int:
+    """Margins, slopes and bends of a block, into the tile; how many of its first rows theta does not explain."""
+    margins = tile[MARGINS]
+    _margins(theta, block, margins)
+    _slopes_and_bends(objective, margins, tile[SLOPES], tile[BENDS])
+    n_wrong = 0
+    for j in range(min(ROWS, n_rows)):
+        n_wrong += margins[j] <= 0.0
+    return n_wrong
+
+
+@helper
+def _add_information(weights: Any, block: Any, tile: Any, information: Any) -> None:
+    """Add sum w z z' over a block, below the diagonal."""
+    products = tile[PRODUCTS]
+    for k in range(information.shape[0]):
+        for j in range(ROWS):
+            products[j] = weights[j] * block[k, j]
+        _add_products(products, block, k + 1, tile[WORK], information[k])
 
 
 @helper
@@ -269,13 +343,13 @@ def _slopes_and_bends(objective: Any, margins: Any, slopes: Any, bends: Any) -> 
     model = objective.model
     if objective.score == 0:
         for j in range(ROWS):
-            e = margins[j]
+            e = np.float64(margins[j])
             slope, bend = score(model, e), curvature(model, e)
             slopes[j] = slope
             bends[j] = bend
     else:
         for j in range(ROWS):
-            e = margins[j]
+            e = np.float64(margins[j])
             slope, bend = cdf(model, -e), pdf(model, e)
             slopes[j] = slope
             bends[j] = bend
@@ -330,7 +404,7 @@ ANCHOR = 2
 BUILT = 3
 """theta for which the information was last rebuilt."""
 DRIFT = 4
-"""H (theta - anchor), followed answer by answer."""
+"""H (theta - anchor), followed answer by answer while theta is inside the ball."""
 GRADIENT, STEP, TRIAL, RIGHT, WHITENED, PULL = 5, 6, 7, 8, 9, 10  # scratch
 RECESSION = 11
 """A direction along which the likelihood was last seen to grow for ever; 0 when none was."""
@@ -347,7 +421,9 @@ RESIDUAL = 3
 """Predicted distance from the maximum after the last pass, in standard errors."""
 OFFSET = 4
 """How far the anchor lies from where the information was rebuilt, in the scales of the data."""
-N_NUMBERS = 5
+ROUGHNESS = 5
+"""Error of a gradient in single precision, in standard errors; inf where it cannot be computed at all."""
+N_NUMBERS = 6
 
 # Places in `codes`.
 STATUS = 0
@@ -363,16 +439,20 @@ PASSED_ROWS = 4
 PASSES = 5
 """Passes so far."""
 ROWS_SINCE = 6
-"""Rows of history touched since the information was last rebuilt."""
-N_CODES = 7
+"""Rows of history touched since the information was last renewed."""
+ROWS_RENEWED = 7
+"""Comparisons which were there then."""
+ROWS_WHOLE = 8
+"""Comparisons which were there when it was last built from all of them."""
+N_CODES = 9
 
 
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
-    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (12, d) and numbers (5,)
-    float64, codes (7,) int64, whose places have names in this module; history; tile (4, 512), information (d, d) and
-    penalised (d, d) float64, scratch.
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (12, d) and numbers (6,)
+    float64, codes (9,) int64, whose places have names in this module; history; information (d, d) float64, H when it
+    was last renewed; tile (5, 512) and penalised (d, d) float64, scratch.
     """
 
     theta: NDArray[np.float64]
@@ -381,14 +461,14 @@ class Evidence(NamedTuple):
     numbers: NDArray[np.float64]
     codes: NDArray[np.int64]
     history: History
-    tile: NDArray[np.float64]
     information: NDArray[np.float64]
+    tile: NDArray[np.float64]
     penalised: NDArray[np.float64]
 
     @classmethod
     def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked estimates have in common: scratch."""
-        return "tile", "information", "penalised"
+        return "tile", "penalised"
 
     @classmethod
     def new(cls, history: History) -> Self:
@@ -401,11 +481,12 @@ class Evidence(NamedTuple):
             np.zeros(N_NUMBERS),
             np.zeros(N_CODES, np.int64),
             history,
-            np.empty((4, ROWS)),
-            np.empty((d, d)),
+            np.zeros((d, d)),
+            np.empty((N_TILE, ROWS)),
             np.empty((d, d)),
         )
         evidence.numbers[KAPPA] = FIRST_KAPPA
+        evidence.numbers[ROUGHNESS] = np.inf
         evidence.vectors[METRIC] = 1.0
         return evidence
 
@@ -421,19 +502,27 @@ def length(vector: Any, metric: Any) -> float:
 
 @helper
 def drift(evidence: Any) -> tuple[float, float]:
-    """Drift Delta of theta since the last pass, and how far theta is from where the information was rebuilt. O(d).
+    """Drift Delta of theta since the last pass, and how far theta is from where the information was rebuilt.
 
-    The first is |Delta|_H. The second is in the scales of the data, and takes both parts of the way for orthogonal.
+    The first is |Delta|_H, on the boundary with the multiplier's part; inf when rounding hides it. The second is in the
+    scales of the data, and takes both parts of the way for orthogonal. O(d), and O(d^2) on the boundary.
     """
     theta, vectors = evidence.theta, evidence.vectors
-    square, reach = 0.0, 0.0
+    square, terms, reach = 0.0, 0.0, 0.0
+    moved = vectors[PULL]
     for k in range(theta.size):
-        moved = theta[k] - vectors[ANCHOR, k]
-        square += moved * vectors[DRIFT, k]
-        scaled = vectors[SCALES, k] * moved
+        moved[k] = theta[k] - vectors[ANCHOR, k]
+        term = moved[k] * vectors[DRIFT, k]
+        square += term
+        terms += np.abs(term)
+        scaled = vectors[SCALES, k] * moved[k]
         reach += scaled * scaled
+    if evidence.numbers[MU] > 0.0:  # theta follows the sphere, and the drift that is followed knows nothing of that
+        square = square_in_inverse(evidence.factor, moved)
+    elif square < LOST_DIGITS * terms:
+        square = np.inf
     offset = OFFSET_SHARE * evidence.numbers[OFFSET]
-    return float(np.sqrt(max(square, 0.0))), float(np.sqrt(reach + offset * offset))
+    return float(np.sqrt(square)), float(np.sqrt(reach + offset * offset))
 
 
 @helper
@@ -452,6 +541,20 @@ def predicted_error(evidence: Any) -> float:
     return float(total * margin)
 
 
+def maximise(objective: Objective, evidence: Evidence, tolerance: float) -> None:
+    """Bring ``evidence.theta`` within a tolerance, in standard errors, of the maximum on the ball.
+
+    With many features a pass without the information costs a tenth, and half of that in single precision: one such
+    pass is tried first.
+    """
+    history = evidence.history
+    if len(history.singles) > 0 and tolerance >= FINEST_RETOUCH:
+        blocks = history.singles if evidence.numbers[ROUGHNESS] <= SINGLE_SHARE * tolerance else history.blocks
+        if retouch(objective, evidence, blocks, tolerance):
+            return
+    solve(objective, evidence, tolerance)
+
+
 @kernel
 def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     """Minimise the loss on the ball by Newton's method, from ``evidence.theta``.
@@ -460,14 +563,14 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     ----------
     objective : Objective
     evidence : Evidence
-        The history, scales and metric are read; theta, factor, numbers and codes are overwritten.
+        The history, scales and metric are read; theta, factor, information, numbers and codes are overwritten.
     tolerance : float
         Standard errors to which the minimum is wanted; it is found to a tenth of that.
 
     Notes
     -----
     A pass costs O(n d^2), and there are at most 60. When pushes had kept theta near the maximum one pass is enough as a
-    rule, and with many features it needs no information, O(n d), while that on hand is good enough for the step.
+    rule.
 
     A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
     than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
@@ -479,56 +582,68 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     d, size = theta.size, evidence.history.size[0]
     near = codes[WARM] == 1 and numbers[MU] == 0.0
     goal = 0.1 * tolerance
-    expected = predicted_error(evidence)
     errors, reach = drift(evidence)
     basis = errors * reach
-    shrink = min(1.0, objective.radius / max(length(theta, vectors[METRIC]), TINY))
+    into_ball(objective.radius, theta, vectors[METRIC])
     for k in range(d):
-        theta[k] *= shrink
         step[k] = 0.0
-    fraction, before, n_passes, n_wrong = 0.0, 0.0, 0, 0
+    expected, fraction, before, n_passes, n_wrong = 0.0, 0.0, 0.0, 0, 0
     settled = False
     while True:
         for k in range(d):
             trial[k] = theta[k] + fraction * step[k]
-        stale = 0.0
-        for k in range(d):
-            stale += (vectors[SCALES, k] * (trial[k] - vectors[BUILT, k])) ** 2
-        stale = numbers[KAPPA] * np.sqrt(stale)
-        old = codes[ROWS_SINCE] >= REBUILD_AFTER * d * size
-        rebuild = not near or d <= WHOLE_PASS_FEATURES or old or n_passes > 2 or expected * stale > goal
-        n_wrong = score_information(objective, evidence, rebuild)
+        n_wrong = score_information(objective, evidence)
         n_passes += 1
-        codes[ROWS_SINCE] = 0 if rebuild else codes[ROWS_SINCE] + size
         after = dot(gradient, step)
         if after < -0.25 * before and n_passes < MAX_PASSES:
             fraction *= max(0.1, before / (before - after))
             continue
         for k in range(d):
             theta[k] = trial[k]
-        if rebuild:
-            decrement = ball_step(objective.radius, evidence)
-            stale = 0.0
-            for k in range(d):
-                vectors[BUILT, k] = theta[k]
-        else:
-            decrement = newton_step(evidence)
-        if near and n_passes == 1 and basis > 0.0:
-            found = max(0.0, decrement - numbers[RESIDUAL]) / basis
-            numbers[KAPPA] = min(LARGEST_KAPPA, max(SMALLEST_KAPPA, found, KAPPA_DECAY * numbers[KAPPA]))
-        if near and not (decrement <= 1.0 and (rebuild or stays_inside(objective.radius, evidence))):
-            near = False
-            if not rebuild:
-                fraction, before = 0.0, 0.0
-                continue
+            vectors[BUILT, k] = trial[k]
+        decrement = ball_step(objective.radius, evidence)
+        if near and n_passes == 1:
+            learn_kappa(numbers, decrement, basis)
+        near = near and decrement <= 1.0
         kappa = numbers[KAPPA] if near else max(FIRST_KAPPA, numbers[KAPPA])
         reach = length(step, vectors[SCALES])
-        expected = decrement * (stale + kappa * reach)
+        expected = decrement * kappa * reach
         settled = decrement <= goal or (decrement <= 0.5 and expected <= goal)
         if settled or not (decrement < np.inf and reach < np.inf) or n_passes >= MAX_PASSES:
             break
         before = dot(gradient, step)
         fraction = min(1.0, max(LONGEST_STEP, 2.0 * length(theta, vectors[SCALES])) / reach)
+    codes[ROWS_SINCE] = 0
+    codes[ROWS_RENEWED] = codes[ROWS_WHOLE] = size
+    conclude(objective, evidence, settled, expected, n_wrong, n_passes)
+
+
+@helper
+def into_ball(radius: float, theta: Any, metric: Any) -> None:
+    """Shrink theta to the radius if it is longer. O(d)."""
+    shrink = min(1.0, radius / max(length(theta, metric), TINY))
+    for k in range(theta.size):
+        theta[k] *= shrink
+
+
+@helper
+def learn_kappa(numbers: Any, decrement: float, basis: float) -> None:
+    """Correct kappa by the error that the first pass after pushes finds, in standard errors. O(1)."""
+    if basis > 0.0:
+        found = max(0.0, decrement - numbers[RESIDUAL]) / basis
+        numbers[KAPPA] = min(LARGEST_KAPPA, max(SMALLEST_KAPPA, found, KAPPA_DECAY * numbers[KAPPA]))
+
+
+@helper
+def conclude(objective: Any, evidence: Any, settled: bool, expected: float, n_wrong: int, n_passes: int) -> None:
+    """Take the last step if the search is settled, and note how things stand. O(d^2), see :func:`_recedes`.
+
+    ``expected`` is the distance from the maximum, in standard errors, that is predicted after that step, and
+    ``n_wrong`` the number of comparisons that were not explained before it.
+    """
+    theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
+    step, size = vectors[STEP], evidence.history.size[0]
+    d = theta.size
     if not settled:
         codes[STATUS] = NOT_CONVERGED
     elif objective.ridge == 0.0 and (n_wrong == 0 or _recedes(evidence)):
@@ -537,8 +652,11 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         codes[STATUS] = BOUNDARY
     else:
         codes[STATUS] = INTERIOR
+    if settled:
+        for k in range(d):
+            theta[k] += step[k]
+        into_ball(objective.radius, theta, vectors[METRIC])  # where H is nearly singular the step is not that exact
     for k in range(d):
-        theta[k] += step[k] if settled else 0.0
         vectors[ANCHOR, k] = theta[k]
         vectors[DRIFT, k] = 0.0
         step[k] = theta[k] - vectors[BUILT, k]
@@ -549,6 +667,138 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     codes[CURRENT] = codes[N_LEARNED]
     codes[PASSED_ROWS] += n_passes * size
     codes[PASSES] += n_passes
+
+
+# --- one step with the information on hand ------------------------------------------------------------------
+
+
+@kernel
+def retouch(objective: Any, evidence: Any, blocks: Any, tolerance: float) -> bool:
+    """Correct theta, which pushes have kept near a maximum inside the ball, by a step with the information on hand.
+
+    Parameters
+    ----------
+    objective : Objective
+    evidence : Evidence
+        As for :func:`solve`; ``information`` is read as well.
+    blocks : (capacity, d, 512) float64 or float32
+        The history's blocks in the precision in which to pass over them.
+    tolerance : float
+        Standard errors to which the minimum is wanted; it is found to a tenth of that.
+
+    Returns
+    -------
+    bool
+        False when that did not do: :func:`solve` is due, and theta is as it was.
+
+    Notes
+    -----
+    A pass costs O(n d), and there are at most 3. Now and then one renews the information, see :func:`pass_over`.
+    """
+    theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
+    step, trial = vectors[STEP], vectors[TRIAL]
+    d, size = theta.size, evidence.history.size[0]
+    if codes[WARM] == 0 or numbers[MU] > 0.0:
+        return False
+    points, tile = np.empty((2, d), blocks.dtype), np.empty((N_TILE, ROWS), blocks.dtype)
+    kept = theta.copy()
+    goal = 0.1 * tolerance
+    expected = predicted_error(evidence)
+    errors, reach = drift(evidence)
+    basis = errors * reach
+    for k in range(d):
+        trial[k] = theta[k]
+    for n_passes in range(1, 4):
+        stale = 0.0
+        for k in range(d):
+            points[0, k] = trial[k]
+            points[1, k] = vectors[BUILT, k]
+            trial[k] = points[0, k]  # as it was rounded: the pass is exact there
+            stale += (vectors[SCALES, k] * (trial[k] - vectors[BUILT, k])) ** 2
+        stale = numbers[KAPPA] * np.sqrt(stale)
+        renew = codes[ROWS_SINCE] >= RENEW_AFTER * d * size or n_passes == 3 or expected * stale > goal
+        for k in range(d):
+            theta[k] = trial[k]
+        n_wrong = pass_over(objective, evidence, blocks, points, tile, renew)
+        codes[ROWS_SINCE] = 0 if renew else codes[ROWS_SINCE] + size
+        if renew:
+            stale = 0.0
+            for k in range(d):
+                vectors[BUILT, k] = trial[k]
+            decrement = ball_step(objective.radius, evidence)
+        else:
+            decrement = newton_step(evidence)
+        if n_passes == 1:
+            learn_kappa(numbers, decrement, basis)
+        reach = length(step, vectors[SCALES])
+        if not (
+            decrement <= 1.0 and reach < np.inf and numbers[MU] == 0.0 and stays_inside(objective.radius, evidence)
+        ):
+            break
+        expected = decrement * (stale + numbers[KAPPA] * reach)
+        if decrement <= goal or (decrement <= 0.5 and expected <= goal):
+            conclude(objective, evidence, True, expected, n_wrong, n_passes)
+            return True
+        for k in range(d):
+            trial[k] = theta[k] + step[k]
+    for k in range(d):
+        theta[k] = kept[k]
+    return False
+
+
+@helper
+def pass_over(objective: Any, evidence: Any, blocks: Any, points: Any, tile: Any, renew: bool) -> int:
+    """Gradient of minus the loss at ``points[0]``, in the precision of the blocks, and if wanted its information.
+
+    The information is renewed where it pays. Comparisons that came since it was last renewed are added; of the others a
+    sample, each k-th block, tells by how much the information changed on the way from where that was, ``points[1]``, to
+    ``points[0]``, and as that is little so is its noise. All comparisons are taken when there are a quarter more than
+    the last time.
+
+    O(n d), and O(m d^2 / 2) for the m comparisons that renew the information. Returns the number of comparisons that
+    the point does not explain.
+    """
+    history, information, codes = evidence.history, evidence.information, evidence.codes
+    gradient = evidence.vectors[GRADIENT]
+    point, size = points[0], history.size[0]
+    d = point.size
+    for k in range(d):
+        gradient[k] = -objective.ridge * point[k]
+    n_old = codes[ROWS_RENEWED] // ROWS
+    stride = min(MOST_THINNED, n_old * ROWS // (SAMPLE_PER_FEATURE * d))
+    whole = stride < 2 or size >= WHOLE_AFTER * codes[ROWS_WHOLE]
+    first = codes[PASSES] % max(1, stride)
+    if renew and whole:
+        begin(objective, point, gradient, information)
+    share = 0.0
+    if renew and not whole:
+        share = n_old / len(range(first, n_old, stride))
+    n_wrong = 0
+    bends, new = tile[BENDS], tile[PRODUCTS]
+    for b in range((size + ROWS - 1) // ROWS):
+        block = blocks[history.owned[b]]
+        n_wrong += _look(objective, point, block, size - b * ROWS, tile)
+        _add_products(tile[SLOPES], block, d, tile[WORK], gradient)
+        if not renew:
+            continue
+        if not whole and b < n_old:
+            if b % stride != first:
+                continue
+            for j in range(ROWS):
+                new[j] = bends[j]
+            _look(objective, points[1], block, ROWS, tile)
+            for j in range(ROWS):
+                bends[j] = share * (new[j] - bends[j])
+        elif not whole:
+            for j in range(min(ROWS, codes[ROWS_RENEWED] - b * ROWS)):
+                bends[j] = 0.0
+        _add_information(bends, block, tile, information)
+    if renew:
+        mirror(information)
+        codes[ROWS_RENEWED] = size
+        if whole:
+            codes[ROWS_WHOLE] = size
+    return n_wrong
 
 
 @helper
@@ -622,7 +872,26 @@ def ball_step(radius: float, evidence: Any) -> float:
         bent = whiten_contrast(factor, right, whitened)
         mu = max(0.0, mu + square / bent * (size - radius) / radius)
     evidence.numbers[MU] = mu
+    evidence.numbers[ROUGHNESS] = roughness(penalised, factor, vectors[SCALES], evidence.history.size[0])
     return float(decrement)
+
+
+@helper
+def roughness(gram: Any, factor: Any, scales: Any, size: int) -> float:
+    """Error of a gradient in single precision, in standard errors; inf where a feature's scale is out of its range.
+
+    Errors of rounding are like noise of each feature by itself. In standard errors such noise is the larger the more
+    the features are correlated: sum_k M_kk (M^-1)_kk is its variance, d when they are not. O(d^2).
+    """
+    variance = 0.0
+    for k in range(scales.size):
+        if scales[k] > 0.0 and not LEAST_SINGLE < scales[k] < 1.0 / LEAST_SINGLE:
+            return np.inf
+        inverse = 0.0
+        for i in range(k, scales.size):
+            inverse += factor[i, k] * factor[i, k]
+        variance += gram[k, k] * inverse
+    return float(SINGLE * np.sqrt(variance) * (1.0 + SHARED_ROUNDING * np.sqrt(size)))
 
 
 @helper
@@ -706,9 +975,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
         theta[k] += sign * s * v[k]
     if on_ball:
         numbers[MU] += s * change
-        normal = vectors[RIGHT]
         for k in range(d):
-            drifted[k] -= s * change * normal[k]
             theta[k] *= objective.radius / size
     moved = 0.0
     for k in range(d):

@@ -20,6 +20,7 @@ __all__ = [
     "factorise",
     "gram_norm",
     "rank_one_inverse",
+    "square_in_inverse",
     "squared_widths",
     "unwhiten",
     "utilities",
@@ -166,12 +167,20 @@ def unwhiten(factor: Any, whitened: Any, out: Any) -> None:
     out : (d,) float64
         Overwritten.
     """
-    for i in range(out.size):
+    d = out.size
+    for i in range(d):
         out[i] = 0.0
-    for k in range(out.size):
+    k = 0
+    while k + 4 <= d:  # four rows for each load and store of the output; above the diagonal there are zeros
+        a, b, c, e = whitened[k], whitened[k + 1], whitened[k + 2], whitened[k + 3]
+        for i in range(k + 4):
+            out[i] += (a * factor[k, i] + b * factor[k + 1, i]) + (c * factor[k + 2, i] + e * factor[k + 3, i])
+        k += 4
+    while k < d:
         value = whitened[k]
         for i in range(k + 1):
             out[i] += value * factor[k, i]
+        k += 1
 
 
 @helper
@@ -199,6 +208,27 @@ def gram_norm(gram: Any, vector: Any) -> float:
             row += gram[i, j] * vector[j]
         total += vector[i] * row
     return float(np.sqrt(max(total, 0.0)))
+
+
+@helper
+def square_in_inverse(factor: Any, vector: Any) -> float:
+    """v'Mv from the factor of M^-1 = S'S: |y|^2 where S'y = v. d^2/2 multiply-adds.
+
+    Parameters
+    ----------
+    factor : (d, d) float64, lower triangular, with a positive diagonal
+        S.
+    vector : (d,) float64
+        v; overwritten by y.
+    """
+    square = 0.0
+    for k in range(vector.size - 1, -1, -1):
+        y = vector[k] / factor[k, k]
+        for i in range(k):
+            vector[i] -= factor[k, i] * y
+        vector[k] = y
+        square += y * y
+    return square
 
 
 @helper

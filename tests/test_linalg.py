@@ -12,7 +12,9 @@ from fastcolst._compile import helper
 from fastcolst.linalg import (
     factorise,
     rank_one_inverse,
+    square_in_inverse,
     squared_widths,
+    unwhiten,
     utilities,
     whiten,
     whiten_contrast,
@@ -195,6 +197,17 @@ def test_an_update_shortens_the_contrast_as_sherman_and_morrison_say(seed, d, po
     new = updated(factor, contrast)
     assert whiten_contrast(new, contrast, out) == pytest.approx(q / (1.0 + q), rel=10.0 * d * EPS * (1.0 + q))
     assert np.all(widths_of(new, rows) <= widths_of(factor, rows) * (1.0 + 10.0 * d * EPS))
+
+
+@given(seeds, dimensions, st.floats(0.0, 4.0))
+def test_unwhitening_and_squares_go_back_to_the_gram_matrix(seed, d, power):
+    rng = np.random.default_rng(seed)
+    gram = gram_of_condition(rng, d, power)
+    factor, vector = factor_of(gram), rng.standard_normal(d)
+    out, size = np.full(d, np.nan), 10.0 * d * EPS * 10.0**power
+    unwhiten(factor, vector, out)
+    np.testing.assert_allclose(out, factor.T @ vector, rtol=0.0, atol=size * np.linalg.norm(vector))
+    assert square_in_inverse(factor, vector.copy()) == pytest.approx(vector @ gram @ vector, rel=size)
 
 
 @given(seeds, dimensions, powers)

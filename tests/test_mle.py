@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst import reference
-from fastcolst.likelihood import PASSED_ROWS, SCALES, WARM
+from fastcolst import likelihood, reference
+from fastcolst.likelihood import (
+    BUILT,
+    PASSED_ROWS,
+    ROUGHNESS,
+    ROWS_RENEWED,
+    ROWS_WHOLE,
+    SCALES,
+    WARM,
+    Objective,
+    retouch,
+)
 from fastcolst.policies.base import rewind, snapshot
 
 pytestmark = pytest.mark.jit  # passes over thousands of comparisons take hours in plain Python
@@ -83,11 +93,11 @@ def test_theta_is_within_the_tolerance_of_the_references_maximum(name, d):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-5])
-def test_audits_of_a_simulation_stay_below_the_tolerance(name, tolerance):
+@pytest.mark.parametrize(("d", "tolerance"), [(10, 1e-2), (10, 1e-3), (10, 1e-5), (20, 1e-3), (20, 1e-5)])
+def test_audits_of_a_simulation_stay_below_the_tolerance(name, d, tolerance):
     """The audit is the engine's own full solve, which the test above ties to the reference."""
     model, _, score = MODELS[name]
-    d, horizon, audits = 10, 3000, []
+    horizon, audits = 3000, []
     for seed, norm in enumerate((0.3, 0.95, 3.0)):
         rng = np.random.default_rng(seed)
         scenario = fc.Scenario(theta=a_theta(rng, d, norm), n_arms=20, comparison=model)
@@ -100,7 +110,8 @@ def test_audits_of_a_simulation_stay_below_the_tolerance(name, tolerance):
             if policy.status == "interior":
                 audits.append(policy.audit() / tolerance)
     assert len(audits) > 300
-    assert max(audits) <= 1.0
+    assert np.quantile(audits, 0.99) <= 1.0
+    assert max(audits) <= (1.0 if d == 10 else 1.5)  # bench/ counts them: fewer than 0.1 % are above the tolerance
     assert max(audits) > 1e-3  # approximated indeed
 
 
@@ -109,7 +120,7 @@ def test_an_audit_sees_a_theta_that_is_off():
     contrasts, wins = a_log(rng, 500, a_theta(rng, 3, 1.0), fc.BradleyTerry())
     policy = fc.CoLSTIM(3, estimator="mle")
     policy.learn_and_predict(contrasts, wins)
-    policy._refresh_estimate()
+    policy._rule.estimator.refresh(policy._rule.model, policy._state.memory)
     policy._state.memory.theta[0] += 0.5 * fc.fit(contrasts, wins).standard_errors[0]
     assert policy.audit() > 0.3
 
@@ -272,6 +283,22 @@ def test_features_of_very_different_scales():
     assert scaled.audit() <= 1e-3
 
 
+@pytest.mark.parametrize("d", [3, 17])
+@pytest.mark.parametrize("radius", ["auto", None, 1.0, 100.0])
+@pytest.mark.parametrize("spread", [1e-2, 1e-4])
+def test_features_that_are_nearly_the_same(d, radius, spread):
+    """The likelihood knows little of their differences, so that its maximum may lie far out, or on the ball."""
+    rng = np.random.default_rng([d, int(-np.log10(spread))])
+    contrasts = spread * rng.normal(size=(3000, d)) + rng.normal(size=(3000, 1))
+    wins = rng.random(3000) < fc.BradleyTerry().cdf(contrasts @ a_theta(rng, d, 1.0))
+    policy, statuses = fc.CoLSTIM(d, estimator=fc.MLE(radius=radius)), set()
+    for _ in learned(policy, contrasts, wins, [600] + 24 * [100]):
+        policy._refresh_estimate()
+        statuses.add(policy._rule.estimator.status(policy._state.memory))
+        assert policy.audit() <= 1e-3
+    assert statuses <= {"interior", "boundary"}
+
+
 def test_saturated_answers_to_huge_contexts_end_within_the_bound():
     rng = np.random.default_rng(6)
     theta = a_theta(rng, 10, 1.0)
@@ -290,6 +317,120 @@ def test_saturated_answers_to_huge_contexts_end_within_the_bound():
             assert policy.status in STATUSES
             if policy.status != "not-converged":
                 assert policy.audit() <= 1e-3
+
+
+# --- many features ------------------------------------------------------------------------------------------
+
+
+def learned_and_a_little_more(contrasts, wins):
+    """What is remembered of a log, up to date for most of it, and the objective."""
+    policy, m = fc.CoLSTIM(contrasts.shape[1]), len(wins) - len(wins) // 500
+    policy._learn_log(contrasts[:m], wins[:m], np.empty(0))
+    policy._refresh_estimate()
+    policy._learn_log(contrasts[m:], wins[m:], np.empty(0))
+    return policy._state.memory, Objective(fc.BradleyTerry(), 0, 0.0, 20.0)
+
+
+@pytest.mark.parametrize("kind", ["plain", "correlated", "tenths", "one is always 0.1", "scales from 1e-3 to 1e3"])
+def test_single_precision_errs_by_less_than_its_estimate(kind):
+    rng = np.random.default_rng(5)
+    n, d = 30_000, 20
+    contrasts = rng.normal(size=(n, d)) * 0.3
+    theta = a_theta(rng, d, 3.0)
+    if kind == "correlated":
+        contrasts = 0.03 * contrasts + rng.normal(size=(n, 1)) * 0.3
+    elif kind == "tenths":
+        contrasts = np.round(contrasts, 1)
+    elif kind == "one is always 0.1":
+        contrasts[:, 0] = 0.1
+    wins = rng.random(n) < fc.BradleyTerry().cdf(contrasts @ theta)
+    if kind == "scales from 1e-3 to 1e3":
+        contrasts *= np.logspace(-3.0, 3.0, d)
+    single, objective = learned_and_a_little_more(contrasts, wins)
+    double = copy.deepcopy(single)
+    estimate = single.numbers[ROUGHNESS]
+    assert retouch(objective, single, single.history.singles, 1.0)
+    assert retouch(objective, double, double.history.blocks, 1.0)
+    off = single.theta - double.theta
+    error = np.sqrt(off @ double.information @ off)
+    assert 1e-3 * estimate < error < estimate
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "scale", "spread", "precision"),
+    [
+        (1e-3, 1.0, 1.0, np.float32),
+        (1e-5, 1.0, 1.0, np.float64),
+        (1e-3, 1e-13, 1.0, np.float64),
+        (1e-3, 1e13, 1.0, np.float64),
+        (1e-3, 1.0, 1e-3, np.float64),
+    ],
+    ids=["plain", "a fine tolerance", "a tiny feature", "a huge feature", "correlated features"],
+)
+def test_single_precision_is_used_where_it_is_good_enough(monkeypatch, tolerance, scale, spread, precision):
+    used = set()
+
+    def spy(objective, evidence, blocks, tolerance):
+        if evidence.codes[WARM]:
+            used.add(blocks.dtype.type)
+        return retouch(objective, evidence, blocks, tolerance)
+
+    monkeypatch.setattr(likelihood, "retouch", spy)
+    rng = np.random.default_rng(7)
+    contrasts = spread * rng.normal(size=(4000, 17)) + (rng.normal(size=(4000, 1)) if spread < 1.0 else 0.0)
+    wins = rng.random(4000) < fc.BradleyTerry().cdf(contrasts @ a_theta(rng, 17, 1.0))
+    contrasts[:, 3] *= scale
+    policy = fc.CoLSTIM(17, estimator=fc.MLE(tolerance))
+    for _ in learned(policy, contrasts, wins, [1000] + 30 * [100]):
+        policy._refresh_estimate()
+        assert policy.audit() <= tolerance
+    assert used == {precision}
+
+
+def test_information_that_is_renewed_from_a_sample_is_nearly_that_of_all():
+    rng = np.random.default_rng(8)
+    n, d = 24_000, 17
+    contrasts = rng.normal(size=(n, d)) * 0.3
+    wins = rng.random(n) < fc.BradleyTerry().cdf(contrasts @ a_theta(rng, d, 3.0))
+    signed = np.where(wins[:, None], contrasts, -contrasts)
+    policy, deviations, staleness = fc.CoLSTIM(d), [], []
+    built = np.zeros(d)
+    for m in learned(policy, contrasts, wins, [8000] + 800 * [20]):
+        policy._refresh_estimate()
+        evidence = policy._state.memory
+        renewed = evidence.codes[ROWS_RENEWED] == m and evidence.codes[ROWS_WHOLE] < m
+        if renewed and not np.array_equal(evidence.vectors[BUILT], built):
+            exact = information(signed[:m], evidence.vectors[BUILT])
+            deviations.append(relative_deviation(evidence.information, exact))
+            staleness.append(relative_deviation(information(signed[:m], built), exact))
+        built = evidence.vectors[BUILT].copy()
+    assert len(deviations) > 5
+    assert 0.0 < np.median(deviations) < 0.5 * np.median(staleness)
+
+
+def information(signed, theta):
+    return (signed.T * fc.BradleyTerry().pdf(signed @ theta)) @ signed
+
+
+def relative_deviation(found, exact):
+    """The largest relative error of a standard error's square, over all directions."""
+    root = np.linalg.inv(np.linalg.cholesky(exact))
+    return float(np.abs(np.linalg.eigvalsh(root @ (found - exact) @ root.T)).max())
+
+
+def test_a_far_away_theta_is_left_to_the_full_search():
+    rng = np.random.default_rng(9)
+    contrasts, wins = a_log(rng, 3000, a_theta(rng, 20, 1.0), fc.BradleyTerry())
+    evidence, objective = learned_and_a_little_more(contrasts, wins)
+    evidence.theta[:] += 0.5
+    before = evidence.theta.copy()
+    assert not retouch(objective, evidence, evidence.history.blocks, 1e-3)
+    assert np.array_equal(evidence.theta, before)
+    evidence.codes[WARM] = 0
+    assert not retouch(objective, evidence, evidence.history.blocks, 1e-3)
+
+
+# --- bounds, penalties and what a policy does with its memory -----------------------------------------------
 
 
 def test_a_radius_holds_and_none_has_no_bound():
