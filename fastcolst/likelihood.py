@@ -46,6 +46,9 @@ __all__ = [
 ROWS = 512
 """Comparisons in a block: kernels run over whole blocks, whose rows lie in the first-level cache by coordinate."""
 
+LEAST_GROWTH = 2**26
+"""Bytes by which a pool grows at least."""
+
 WARM_AFTER = 50
 WARM_AFTER_PER_FEATURE = 5
 """Comparisons before single answers are pushed, whichever is more: fewer leave the information far from its limit."""
@@ -155,8 +158,14 @@ class History(NamedTuple):
         return free * ROWS + (-int(self.size[0])) % ROWS
 
     def grown(self, n_rows: int) -> Self:
-        """The same history with room for more comparisons: the pool at least doubles, so that growing stays cheap."""
-        more = max(len(self.blocks), -(-n_rows // ROWS))
+        """The same history with room for more comparisons.
+
+        What is in use is copied, so that a pool which was outgrown grows fourfold and to 64 MB at least: memory that is
+        not written to costs nothing, and copies stay short and rare.
+        """
+        more = -(-n_rows // ROWS)
+        if self.used[0] > 0:
+            more = max(more, 3 * len(self.blocks), LEAST_GROWTH // self.blocks[0].nbytes)
         return self._resized(len(self.blocks) + more)
 
     def snapshot(self) -> Self:
