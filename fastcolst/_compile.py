@@ -146,43 +146,56 @@ try:
 
         decref = incref
 
-    _HARMLESS = (
-        *(numba_ir.SetItem, numba_ir.StaticSetItem, numba_ir.Del),
-        *(numba_ir.Jump, numba_ir.Branch, numba_ir.StaticRaise),
-    )
-    _LOOKS = ("getattr", "static_getitem", "getitem", "cast", "phi", "build_tuple", "exhaust_iter")
+    _LENDERS = {
+        "getattr": (types.Array, types.BaseTuple, types.StructRef, types.NumPyRandomGeneratorType),
+        "getitem": (types.Array, types.BaseTuple),
+        "static_getitem": (types.Array, types.BaseTuple),
+        "exhaust_iter": (types.BaseTuple,),
+    }
+    """What may be looked into, and how, without getting anything new: a list or a string hands out what it makes."""
 
-    def _only_borrows(state: Any) -> bool:
-        """Whether a part returns, makes and keeps no array and no handle: all it holds lies in its arguments.
+    _HARMLESS = (numba_ir.Del, numba_ir.Jump, numba_ir.Branch, numba_ir.StaticRaise)
 
-        Parts from outside the package are taken for owners.
-        """
+    class _Holdings:
+        """The arrays and handles that a part's variables name."""
 
-        def is_counted(variable: Any) -> bool:
-            return bool(state.targetctx.data_model_manager[state.typemap[variable.name]].contains_nrt_meminfo())
+        def __init__(self, state: Any) -> None:
+            self.state = state
 
-        def is_owned(value: Any) -> bool:
-            if not isinstance(value, numba_ir.Expr):
-                return False  # an argument, a constant or another variable
-            if value.op == "call":
-                return not isinstance(state.typemap[value.func.name], types.NamedTupleClass)
-            # an array as index makes a copy
-            return value.op not in _LOOKS or (value.op == "getitem" and is_counted(value.index))
+        def are_borrowed(self) -> bool:
+            """Whether the part returns, makes and keeps none: all it holds lies in its arguments."""
+            blocks = self.state.func_ir.blocks.values()
+            return all(self._borrows(statement) for block in blocks for statement in block.body)
 
-        def borrows(statement: Any) -> bool:
-            if isinstance(statement, numba_ir.Return):
-                return not is_counted(statement.value)
+        def _borrows(self, statement: Any) -> bool:
             if isinstance(statement, numba_ir.Assign):
-                return not (is_counted(statement.target) and is_owned(statement.value))
+                return not self._is_counted(statement.target) or self._is_lent(statement.value)
+            if isinstance(statement, numba_ir.Return):
+                return not self._is_counted(statement.value)
+            if isinstance(statement, (numba_ir.SetItem, numba_ir.StaticSetItem)):
+                return isinstance(self._type(statement.target), types.Array)  # which holds numbers
             return isinstance(statement, _HARMLESS)
 
-        if str(state.func_id.func.__module__).partition(".")[0] != _PACKAGE:
-            return False
-        return all(borrows(statement) for block in state.func_ir.blocks.values() for statement in block.body)
+        def _is_lent(self, value: Any) -> bool:
+            if not isinstance(value, numba_ir.Expr):
+                return not isinstance(value, numba_ir.Yield)  # an argument, a constant or another variable
+            if value.op == "call":
+                return isinstance(self._type(value.func), types.NamedTupleClass)
+            if value.op == "getitem" and self._is_counted(value.index):
+                return False  # an array as index makes a copy
+            if value.op in _LENDERS:
+                return isinstance(self._type(value.value), _LENDERS[value.op])
+            return value.op in {"cast", "build_tuple"}
+
+        def _type(self, variable: Any) -> Any:
+            return self.state.typemap[variable.name]
+
+        def _is_counted(self, variable: Any) -> bool:
+            return bool(self.state.targetctx.data_model_manager[self._type(variable)].contains_nrt_meminfo())
 
     @register_pass(mutates_CFG=False, analysis_only=True)
     class _Borrow(AnalysisPass):  # type: ignore[misc]
-        """Leaves out the counts of references in a part that only borrows.
+        """Leaves out the counts of references in a part of the package that only borrows.
 
         Numba counts, by an atomic instruction, whenever a variable begins or ceases to name an array. In parts of a few
         dozen operations that takes a quarter of the time.
@@ -194,7 +207,8 @@ try:
             super().__init__()
 
         def run_pass(self, state: Any) -> bool:
-            if _only_borrows(state):
+            ours = str(state.func_id.func.__module__).partition(".")[0] == _PACKAGE
+            if ours and _Holdings(state).are_borrowed():
                 state.targetctx.nrt = _Uncounted(state.targetctx, True)
                 state.targetctx.cached_internal_func = {}  # shared with code that counts
             return False

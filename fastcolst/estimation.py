@@ -217,12 +217,15 @@ class MLE(NamedTuple):
 
     Notes
     -----
-    A comparison costs O(d^2), and now and then a pass over all of them O(n d^2), or O(n d) with more than 16 features.
-    Memory: 8 d bytes for each comparison, 12 d with more than 16 features. While the maximum is not inside, theta is as
-    large as the ball allows, and so certain that the predictions of ``learn_and_predict`` are kept within 1/(n + 2) and
-    1 - 1/(n + 2) after n of them, by the rule of succession; those of ``probability`` are not. ``policy.status`` tells
-    how the estimate stands: "interior", "boundary" (a larger ball would give a larger estimate), "separated" (every
-    comparison is explained: no finite maximum) or "not-converged".
+    A comparison costs O(d^2), and now and then a pass over all of them O(n d^2); with more than 16 features most passes
+    cost O(n d). Memory: 8 d bytes for each comparison, 12 d with more than 16 features. The distance from the maximum
+    is predicted, not computed: fewer than one audit in a thousand finds it above the tolerance, and by less than half
+    (with more than 16 features and a tolerance of 1e-5 it was one in 750, the worst of 9,000 by 0.54).
+
+    While the maximum is not inside, theta is as large as the ball allows, and so certain that the predictions of
+    ``learn_and_predict`` are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them, by the rule of succession; those
+    of ``probability`` are not. ``policy.status`` tells how the estimate stands: "interior", "boundary" (a larger ball
+    would give a larger estimate), "separated" (every comparison is explained: no finite maximum) or "not-converged".
 
     References
     ----------
@@ -249,12 +252,10 @@ class MLE(NamedTuple):
         if not 1e-10 <= self.tolerance <= 0.1:
             raise ValueError(f"MLE: tolerance is {self.tolerance!r}; a number from 1e-10 to 0.1 is wanted")
         _check_ridge(self.ridge, "MLE")
-        if isinstance(self.radius, str):
-            if self.radius != "auto":
-                raise ValueError(f"MLE: radius is {self.radius!r}; a positive number, 'auto' or None is wanted")
+        if self.radius == "auto" or self.radius == -math.inf:  # noqa: PLR1714  an array would not be hashable
             radius = -math.inf
         else:
-            radius = self.radius if self.radius == -math.inf else radius_number(self.radius, "MLE")
+            radius = radius_number(self.radius, "MLE", "a positive number, 'auto' or None")
         return self._replace(radius=radius, score=score_code(self.score, "MLE"))
 
     def __repr__(self) -> str:
@@ -426,7 +427,7 @@ def score_code(value: str | int, owner: str) -> int:
     raise ValueError(f"{owner}: score is {value!r}; wanted one of {', '.join(map(repr, SCORES))}")
 
 
-def radius_number(value: float | None, owner: str) -> float:
+def radius_number(value: float | None, owner: str, wanted: str = "a positive number or None") -> float:
     """A radius as a number: None stands for infinity."""
     if value is None:
         return math.inf
@@ -434,4 +435,4 @@ def radius_number(value: float | None, owner: str) -> float:
         return float(value)
     if value == math.inf:
         return math.inf
-    raise ValueError(f"{owner}: radius is {value!r}; a positive number or None is wanted")
+    raise ValueError(f"{owner}: radius is {value!r}; {wanted} is wanted")

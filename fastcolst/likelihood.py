@@ -25,7 +25,7 @@ from fastcolst.linalg import (
     dot,
     factorise,
     rank_one_inverse,
-    square_in_inverse,
+    squared_gram_norm,
     unwhiten,
     whiten_contrast,
 )
@@ -47,7 +47,7 @@ ROWS = 512
 """Comparisons in a block: kernels run over whole blocks, whose rows lie in the first-level cache by coordinate."""
 
 LEAST_GROWTH = 2**26
-"""Bytes by which a pool grows at least."""
+"""Bytes by which an outgrown pool grows at least."""
 
 WARM_AFTER = 50
 WARM_AFTER_PER_FEATURE = 5
@@ -60,30 +60,40 @@ LARGEST_KAPPA = 2.0
 KAPPA_DECAY = 0.95
 WHOLE_PASS_FEATURES = 16
 """Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
+MOST_RETOUCHES = 3
+"""Passes by which a step with old information may get there: by then a full search is as cheap."""
 RENEW_AFTER = 0.12
-"""With more features the information is renewed after 0.12 d passes without it."""
+"""With more features the information is renewed after 0.12 d passes without it, each of which costs a tenth."""
 WHOLE_AFTER = 1.25
-"""It is renewed from all comparisons when there are so many times as many as the last time, otherwise from a sample."""
+"""Growth of the history after which all of it renews the information, otherwise a sample: noise of samples adds up."""
 SAMPLE_PER_FEATURE = 200
 """The least number of comparisons in a sample, for each feature: noise is then a fourteenth of what is renewed."""
 MOST_THINNED = 4
 """At least each fourth block is in a sample."""
 SINGLE = 2.5e-7
-"""Error of a gradient in single precision, in standard errors, for each feature that is correlated with no other."""
+"""Error of a gradient in single precision, in standard errors, is sqrt(d) times this when features are uncorrelated:
+some three times what was measured."""
 SHARED_ROUNDING = 0.02
-"""As large is, for each sqrt(n), what errors add which are the same for all, say of a contrast that is always 0.1."""
+"""Errors that all comparisons share, say of a contrast that is always 0.1, add up: by this share for each sqrt(n)."""
 SINGLE_SHARE = 0.05
 """Share of the tolerance that single precision may use up."""
 LEAST_SINGLE = 1e-12
 """Scale of a feature below which, or above whose reciprocal, single precision is not tried."""
 FINEST_RETOUCH = 1e-8
-"""Tolerance below which a step with old information is not tried."""
+"""Tolerance below which a step with old information is not tried: it would take several."""
+RARE = 0.1
+"""The largest third derivative of a loss, 0.096 of the logistic one in units of its margins."""
+FEW = 30
+"""Comparisons, as large as a feature's largest, whose third derivatives may all have the same sign."""
+FEWEST_EFFECTIVE = 10
+"""Comparisons as large as a feature's largest that add up to its sum of squares, for each feature: fewer are not
+sampled."""
 OFFSET_SHARE = 0.5
 """How much an old offset of the information tells about the error of a drift that is as long (at d=50: 0.3 to 0.5)."""
 TINY = 1e-300
 LOST_DIGITS = 1e-10
-"""A sum that is so small beside its terms is taken for rounding."""
-LONGEST_STEP = 20.0  # in the scales of the data, where theta is smaller: far from the maximum H may vanish
+"""A sum that is so small beside its terms has lost so many digits that it is computed anew."""
+LONGEST_STEP = 20.0  # in units of the margins, where theta is smaller: far from the maximum H may vanish
 
 INTERIOR = 0
 BOUNDARY = 1
@@ -103,9 +113,9 @@ class History(NamedTuple):
     """Signed contrasts, in blocks of 512 by coordinate.
 
     blocks (capacity, d, 512) float64, a pool that several histories may share; singles, the same in single precision,
-    or (0, d, 512) for few features; multiplicities (capacity, 512) float64, how often each counts, or (0, 512) when
-    each counts once; owned (capacity,) int64, which blocks of the pool are this history's, in their order; size (1,)
-    int64, comparisons; used (1,) int64, blocks of the pool that are taken.
+    or (0, d, 512) for few features or with multiplicities; multiplicities (capacity, 512) float64, how often each
+    counts, or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this history's, in
+    their order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
 
     Several histories of one pool are stacked in ``owned`` and ``size`` only, (k, capacity) and (k, 1).
     """
@@ -144,13 +154,12 @@ class History(NamedTuple):
         padded = np.zeros((capacity * ROWS, d))
         padded[:m] = contrasts
         history.blocks[:] = padded.reshape(capacity, ROWS, d).transpose(0, 2, 1)
-        history.singles[:] = history.blocks[: len(history.singles)]
         counts = np.zeros(capacity * ROWS)
         counts[:m] = multiplicities
         history.owned[:] = np.arange(capacity)
         history.size[0] = m
         history.used[0] = capacity
-        return history._replace(multiplicities=counts.reshape(capacity, ROWS))
+        return history._replace(singles=history.singles[:0], multiplicities=counts.reshape(capacity, ROWS))
 
     def room(self) -> int:
         """Comparisons that fit without growing, if no other history takes blocks of the pool."""
@@ -160,8 +169,9 @@ class History(NamedTuple):
     def grown(self, n_rows: int) -> Self:
         """The same history with room for more comparisons.
 
-        What is in use is copied, so that a pool which was outgrown grows fourfold and to 64 MB at least: memory that is
-        not written to costs nothing, and copies stay short and rare.
+        What is in use is copied. A pool that was outgrown becomes four times as large, and 64 MB larger at least, so
+        that copies stay short and rare: memory that is not written to costs nothing where the system gives out pages
+        as they are written to.
         """
         more = -(-n_rows // ROWS)
         if self.used[0] > 0:
@@ -199,16 +209,17 @@ class History(NamedTuple):
 
     def __reduce__(self) -> Any:
         used = int(self.used[0])
-        kept = (
-            *(self.blocks[:used].copy(), self.singles[:used].copy(), self.multiplicities),
-            *(self.owned[..., :used], self.size, self.used),
-        )
-        return _restored, (*kept, len(self.blocks))
+        kept = self._replace(blocks=self.blocks[:used].copy(), singles=self.singles[:0], owned=self.owned[..., :used])
+        return _restored, (*kept, len(self.blocks), len(self.singles) > 0)
 
 
-def _restored(*fields_and_capacity: Any) -> History:
-    *fields, capacity = fields_and_capacity
-    return History(*fields)._resized(capacity)
+def _restored(*fields: Any) -> History:
+    *kept, capacity, has_singles = fields
+    history = History(*kept)
+    if has_singles:
+        with np.errstate(over="ignore"):  # as when they were appended
+            history = history._replace(singles=history.blocks.astype(np.float32))
+    return history._resized(capacity)
 
 
 @helper
@@ -286,12 +297,12 @@ def score_information(objective: Any, evidence: Any) -> int:
     theta, gradient = evidence.vectors[TRIAL], evidence.vectors[GRADIENT]
     history, information, tile = evidence.history, evidence.information, evidence.tile
     d = theta.size
-    begin(objective, theta, gradient, information)
+    penalty_terms(objective, theta, gradient, information)
     size = history.size[0]
     n_wrong = 0
     for b in range((size + ROWS - 1) // ROWS):
         block = history.blocks[history.owned[b]]
-        n_wrong += _look(objective, theta, block, size - b * ROWS, tile)
+        n_wrong += _margins_slopes_bends(objective, theta, block, size - b * ROWS, tile)
         if history.multiplicities.shape[0] > 0:
             for j in range(ROWS):
                 tile[SLOPES, j] *= history.multiplicities[b, j]
@@ -308,7 +319,7 @@ N_TILE = 5
 
 
 @helper
-def begin(objective: Any, theta: Any, gradient: Any, information: Any) -> None:
+def penalty_terms(objective: Any, theta: Any, gradient: Any, information: Any) -> None:
     """Gradient and information of the penalty, to which the comparisons' are added. O(d^2)."""
     for k in range(theta.size):
         gradient[k] = -objective.ridge * theta[k]
@@ -326,7 +337,7 @@ def mirror(information: Any) -> None:
 
 
 @helper
-def _look(objective: Any, theta: Any, block: Any, n_rows: int, tile: Any) -> int:
+def _margins_slopes_bends(objective: Any, theta: Any, block: Any, n_rows: int, tile: Any) -> int:
     """Margins, slopes and bends of a block, into the tile; how many of its first rows theta does not explain."""
     margins = tile[MARGINS]
     _margins(theta, block, margins)
@@ -417,7 +428,9 @@ DRIFT = 4
 GRADIENT, STEP, TRIAL, RIGHT, WHITENED, PULL = 5, 6, 7, 8, 9, 10  # scratch
 RECESSION = 11
 """A direction along which the likelihood was last seen to grow for ever; 0 when none was."""
-N_VECTORS = 12
+SQUARES = 12
+"""sum z_k^2 over the history."""
+N_VECTORS = 13
 
 # Places in `numbers`.
 MU = 0
@@ -425,14 +438,16 @@ MU = 0
 MU_BUILT = 1
 """The multiplier in the factor."""
 KAPPA = 2
-"""Error of the gradient, in standard errors, for a drift of 1 standard error that moves the margins by 1; learned."""
+"""Error of the gradient, in standard errors, for a drift of 1 standard error that moves margins by a unit; learned."""
 RESIDUAL = 3
 """Predicted distance from the maximum after the last pass, in standard errors."""
 OFFSET = 4
 """How far the anchor lies from where the information was rebuilt, in the scales of the data."""
 ROUGHNESS = 5
 """Error of a gradient in single precision, in standard errors; inf where it cannot be computed at all."""
-N_NUMBERS = 6
+UNIT = 6
+"""4 F'(0), by which margins are multiplied: 1 for the logistic model, and whatever the scale of a model is."""
+N_NUMBERS = 7
 
 # Places in `codes`.
 STATUS = 0
@@ -453,14 +468,16 @@ ROWS_RENEWED = 7
 """Comparisons which were there then."""
 ROWS_WHOLE = 8
 """Comparisons which were there when it was last built from all of them."""
-N_CODES = 9
+SAMPLES = 9
+"""Samples from which it was renewed so far."""
+N_CODES = 10
 
 
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
-    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (12, d) and numbers (6,)
-    float64, codes (9,) int64, whose places have names in this module; history; information (d, d) float64, H when it
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (13, d) and numbers (7,)
+    float64, codes (10,) int64, whose places have names in this module; history; information (d, d) float64, H when it
     was last renewed; tile (5, 512) and penalised (d, d) float64, scratch.
     """
 
@@ -496,6 +513,7 @@ class Evidence(NamedTuple):
         )
         evidence.numbers[KAPPA] = FIRST_KAPPA
         evidence.numbers[ROUGHNESS] = np.inf
+        evidence.numbers[UNIT] = 1.0
         evidence.vectors[METRIC] = 1.0
         return evidence
 
@@ -513,8 +531,9 @@ def length(vector: Any, metric: Any) -> float:
 def drift(evidence: Any) -> tuple[float, float]:
     """Drift Delta of theta since the last pass, and how far theta is from where the information was rebuilt.
 
-    The first is |Delta|_H, on the boundary with the multiplier's part; inf when rounding hides it. The second is in the
-    scales of the data, and takes both parts of the way for orthogonal. O(d), and O(d^2) on the boundary.
+    The first is |Delta|_H, on the boundary with the multiplier's part. The second is in units of the margins, and
+    takes both parts of the way for orthogonal. O(d), and O(d^2) on the boundary or where digits were lost; overwrites
+    ``vectors[PULL]``.
     """
     theta, vectors = evidence.theta, evidence.vectors
     square, terms, reach = 0.0, 0.0, 0.0
@@ -526,38 +545,58 @@ def drift(evidence: Any) -> tuple[float, float]:
         terms += np.abs(term)
         scaled = vectors[SCALES, k] * moved[k]
         reach += scaled * scaled
-    if evidence.numbers[MU] > 0.0:  # theta follows the sphere, and the drift that is followed knows nothing of that
-        square = square_in_inverse(evidence.factor, moved)
-    elif square < LOST_DIGITS * terms:
-        square = np.inf
+    # on the sphere theta takes a way that DRIFT knows nothing of
+    if evidence.numbers[MU] > 0.0 or square < LOST_DIGITS * terms:
+        square = squared_gram_norm(evidence.factor, moved)
     offset = OFFSET_SHARE * evidence.numbers[OFFSET]
-    return float(np.sqrt(square)), float(np.sqrt(reach + offset * offset))
+    return float(np.sqrt(square)), float(evidence.numbers[UNIT] * np.sqrt(reach + offset * offset))
+
+
+@helper
+def rare_error(evidence: Any) -> float:
+    """Error of the gradient, in standard errors, that single features make by themselves. O(d).
+
+    Kappa is learned from all features together. The third derivatives of a feature of which few comparisons tell do not
+    cancel as theirs do: its gradient is off by up to a tenth of sum |z_k|^3 Delta_k^2, and by the square root of that
+    many times as much when there are more.
+    """
+    theta, vectors = evidence.theta, evidence.vectors
+    total = 0.0
+    for k in range(theta.size):
+        square = vectors[SCALES, k] ** 2
+        moved = square * (theta[k] - vectors[ANCHOR, k]) ** 2
+        if moved > 0.0:
+            total += min(vectors[SQUARES, k] / square, FEW) * moved * moved
+    return float(RARE * evidence.numbers[UNIT] ** 2 * np.sqrt(total))
 
 
 @helper
 def predicted_error(evidence: Any) -> float:
-    """Distance from the maximum in standard errors, as predicted from the drift, with a margin. O(d).
+    """Distance from the maximum in standard errors, as predicted from the :func:`drift`, with a margin. O(d).
 
     A pass is made when this exceeds the tolerance. The margin, 1.5 + 1/d, is larger for few features: there one
-    drift is a poorer guide to the next. It is 0.3 larger where passes leave the information out.
+    drift is a poorer guide to the next. Where passes leave the information out it is 1.5 + 13/d.
     """
     numbers, d = evidence.numbers, evidence.theta.size
     errors, reach = drift(evidence)
-    total = numbers[RESIDUAL] + numbers[KAPPA] * errors * reach
+    total = numbers[RESIDUAL] + max(numbers[KAPPA] * errors * reach, rare_error(evidence))
     if numbers[MU] > 0.0:  # the multiplier in the factor is out of date as well
         total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * errors
-    margin = 1.5 + 1.0 / d + (0.3 if d > WHOLE_PASS_FEATURES else 0.0)
+    margin = 1.5 + (1.0 if d <= WHOLE_PASS_FEATURES else 13.0) / d
     return float(total * margin)
 
 
 def maximise(objective: Objective, evidence: Evidence, tolerance: float) -> None:
     """Bring ``evidence.theta`` within a tolerance, in standard errors, of the maximum on the ball.
 
-    With many features a pass without the information costs a tenth, and half of that in single precision: one such
-    pass is tried first.
+    With more than 16 features a pass without the information costs a tenth of one with it, and half of that in single
+    precision: :func:`retouch` is tried first, and :func:`solve` where it does not do. Parameters are those of both.
     """
     history = evidence.history
-    if len(history.singles) > 0 and tolerance >= FINEST_RETOUCH:
+    if len(history.singles) > 0 and evidence.codes[PASSES] == 0:
+        for blocks in history.pools():  # compile now what may be needed: nothing is warm yet
+            retouch(objective, evidence, blocks, tolerance)
+    elif len(history.singles) > 0 and tolerance >= FINEST_RETOUCH:
         blocks = history.singles if evidence.numbers[ROUGHNESS] <= SINGLE_SHARE * tolerance else history.blocks
         if retouch(objective, evidence, blocks, tolerance):
             return
@@ -591,6 +630,8 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     d, size = theta.size, evidence.history.size[0]
     near = codes[WARM] == 1 and numbers[MU] == 0.0
     goal = 0.1 * tolerance
+    unit = 4.0 * pdf(objective.model, 0.0)
+    numbers[UNIT] = unit if 0.0 < unit < np.inf else 1.0
     errors, reach = drift(evidence)
     basis = errors * reach
     into_ball(objective.radius, theta, vectors[METRIC])
@@ -603,6 +644,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
             trial[k] = theta[k] + fraction * step[k]
         n_wrong = score_information(objective, evidence)
         n_passes += 1
+        count_pass(codes, size)
         after = dot(gradient, step)
         if after < -0.25 * before and n_passes < MAX_PASSES:
             fraction *= max(0.1, before / (before - after))
@@ -612,19 +654,18 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
             vectors[BUILT, k] = trial[k]
         decrement = ball_step(objective.radius, evidence)
         if near and n_passes == 1:
-            learn_kappa(numbers, decrement, basis)
+            numbers[KAPPA] = learned_kappa(numbers, decrement, basis)
         near = near and decrement <= 1.0
         kappa = numbers[KAPPA] if near else max(FIRST_KAPPA, numbers[KAPPA])
         reach = length(step, vectors[SCALES])
-        expected = decrement * kappa * reach
+        expected = decrement * kappa * numbers[UNIT] * reach
         settled = decrement <= goal or (decrement <= 0.5 and expected <= goal)
         if settled or not (decrement < np.inf and reach < np.inf) or n_passes >= MAX_PASSES:
             break
         before = dot(gradient, step)
-        fraction = min(1.0, max(LONGEST_STEP, 2.0 * length(theta, vectors[SCALES])) / reach)
-    codes[ROWS_SINCE] = 0
-    codes[ROWS_RENEWED] = codes[ROWS_WHOLE] = size
-    conclude(objective, evidence, settled, expected, n_wrong, n_passes)
+        fraction = min(1.0, max(LONGEST_STEP / numbers[UNIT], 2.0 * length(theta, vectors[SCALES])) / reach)
+    note_renewal(codes, size, True)
+    take_last_step(objective, evidence, settled, expected, n_wrong)
 
 
 @helper
@@ -636,19 +677,41 @@ def into_ball(radius: float, theta: Any, metric: Any) -> None:
 
 
 @helper
-def learn_kappa(numbers: Any, decrement: float, basis: float) -> None:
-    """Correct kappa by the error that the first pass after pushes finds, in standard errors. O(1)."""
-    if basis > 0.0:
-        found = max(0.0, decrement - numbers[RESIDUAL]) / basis
-        numbers[KAPPA] = min(LARGEST_KAPPA, max(SMALLEST_KAPPA, found, KAPPA_DECAY * numbers[KAPPA]))
+def learned_kappa(numbers: Any, decrement: float, basis: float) -> float:
+    """Kappa after the first pass since pushes, which shows an error of ``decrement`` standard errors. O(1)."""
+    if not (0.0 < basis < np.inf and decrement < np.inf):
+        return float(numbers[KAPPA])
+    found = max(0.0, decrement - numbers[RESIDUAL]) / basis
+    return float(min(LARGEST_KAPPA, max(SMALLEST_KAPPA, found, KAPPA_DECAY * numbers[KAPPA])))
 
 
 @helper
-def conclude(objective: Any, evidence: Any, settled: bool, expected: float, n_wrong: int, n_passes: int) -> None:
-    """Take the last step if the search is settled, and note how things stand. O(d^2), see :func:`_recedes`.
+def count_pass(codes: Any, size: int) -> None:
+    """Count a pass over all comparisons. O(1)."""
+    codes[PASSES] += 1
+    codes[PASSED_ROWS] += size
+    codes[ROWS_SINCE] += size
+
+
+@helper
+def note_renewal(codes: Any, size: int, whole: bool) -> None:
+    """Note that the information is new, from all comparisons or from a sample. O(1)."""
+    codes[ROWS_SINCE] = 0
+    codes[ROWS_RENEWED] = size
+    if whole:
+        codes[ROWS_WHOLE] = size
+    else:
+        codes[SAMPLES] += 1
+
+
+@helper
+def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float, n_wrong: int) -> None:
+    """Take the last step if the search is settled, and note how things stand.
 
     ``expected`` is the distance from the maximum, in standard errors, that is predicted after that step, and
     ``n_wrong`` the number of comparisons that were not explained before it.
+
+    O(d^2), and O(n d) where :func:`_recedes` passes over the history.
     """
     theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
     step, size = vectors[STEP], evidence.history.size[0]
@@ -674,8 +737,6 @@ def conclude(objective: Any, evidence: Any, settled: bool, expected: float, n_wr
     numbers[RESIDUAL] = expected
     codes[WARM] = settled and size >= max(WARM_AFTER, WARM_AFTER_PER_FEATURE * d)
     codes[CURRENT] = codes[N_LEARNED]
-    codes[PASSED_ROWS] += n_passes * size
-    codes[PASSES] += n_passes
 
 
 # --- one step with the information on hand ------------------------------------------------------------------
@@ -689,125 +750,155 @@ def retouch(objective: Any, evidence: Any, blocks: Any, tolerance: float) -> boo
     ----------
     objective : Objective
     evidence : Evidence
-        As for :func:`solve`; ``information`` is read as well.
+        History, scales, metric and information are read; theta, factor, information, numbers and codes are overwritten.
     blocks : (capacity, d, 512) float64 or float32
-        The history's blocks in the precision in which to pass over them.
+        The history's blocks in the precision in which to pass over them; it has no multiplicities.
     tolerance : float
         Standard errors to which the minimum is wanted; it is found to a tenth of that.
 
     Returns
     -------
     bool
-        False when that did not do: :func:`solve` is due, and theta is as it was.
+        False when that did not do: :func:`solve` is due. Theta, kappa and the multiplier are then as they were.
 
     Notes
     -----
-    A pass costs O(n d), and there are at most 3. Now and then one renews the information, see :func:`pass_over`.
+    A pass costs O(n d), and there are at most 3. Now and then one renews the information, see
+    :func:`gradient_and_renewal`. Allocates scratch in the precision of the blocks: it is called once in hundreds of
+    comparisons.
     """
     theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
-    step, trial = vectors[STEP], vectors[TRIAL]
+    step = vectors[STEP]
     d, size = theta.size, evidence.history.size[0]
     if codes[WARM] == 0 or numbers[MU] > 0.0:
         return False
     points, tile = np.empty((2, d), blocks.dtype), np.empty((N_TILE, ROWS), blocks.dtype)
-    kept = theta.copy()
+    before = theta.copy()
     goal = 0.1 * tolerance
     expected = predicted_error(evidence)
     errors, reach = drift(evidence)
-    basis = errors * reach
-    for k in range(d):
-        trial[k] = theta[k]
-    for n_passes in range(1, 4):
+    kappa = numbers[KAPPA]
+    for n_passes in range(1, MOST_RETOUCHES + 1):
         stale = 0.0
         for k in range(d):
-            points[0, k] = trial[k]
-            points[1, k] = vectors[BUILT, k]
-            trial[k] = points[0, k]  # as it was rounded: the pass is exact there
-            stale += (vectors[SCALES, k] * (trial[k] - vectors[BUILT, k])) ** 2
-        stale = numbers[KAPPA] * np.sqrt(stale)
-        renew = codes[ROWS_SINCE] >= RENEW_AFTER * d * size or n_passes == 3 or expected * stale > goal
-        for k in range(d):
-            theta[k] = trial[k]
-        n_wrong = pass_over(objective, evidence, blocks, points, tile, renew)
-        codes[ROWS_SINCE] = 0 if renew else codes[ROWS_SINCE] + size
+            points[0, k], points[1, k] = theta[k], vectors[BUILT, k]
+            theta[k] = points[0, k]  # as it was rounded: the pass is exact there
+            stale += (vectors[SCALES, k] * (theta[k] - vectors[BUILT, k])) ** 2
+        stale = kappa * numbers[UNIT] * np.sqrt(stale)
+        old = codes[ROWS_SINCE] >= RENEW_AFTER * d * size
+        renew = old or n_passes == MOST_RETOUCHES or expected * stale > goal
+        count_pass(codes, size)
+        n_wrong = gradient_and_renewal(objective, evidence, blocks, points, tile, renew)
         if renew:
             stale = 0.0
             for k in range(d):
-                vectors[BUILT, k] = trial[k]
+                vectors[BUILT, k] = theta[k]
             decrement = ball_step(objective.radius, evidence)
         else:
             decrement = newton_step(evidence)
         if n_passes == 1:
-            learn_kappa(numbers, decrement, basis)
-        reach = length(step, vectors[SCALES])
-        if not (
-            decrement <= 1.0 and reach < np.inf and numbers[MU] == 0.0 and stays_inside(objective.radius, evidence)
-        ):
+            kappa = learned_kappa(numbers, decrement, errors * reach)
+        moved = numbers[UNIT] * length(step, vectors[SCALES])
+        inside = numbers[MU] == 0.0 and stays_inside(objective.radius, evidence)
+        if not (decrement <= 1.0 and moved < np.inf and inside):
             break
-        expected = decrement * (stale + numbers[KAPPA] * reach)
+        expected = decrement * (stale + kappa * moved)
         if decrement <= goal or (decrement <= 0.5 and expected <= goal):
-            conclude(objective, evidence, True, expected, n_wrong, n_passes)
+            numbers[KAPPA] = kappa
+            take_last_step(objective, evidence, True, expected, n_wrong)
             return True
         for k in range(d):
-            trial[k] = theta[k] + step[k]
+            theta[k] += step[k]
     for k in range(d):
-        theta[k] = kept[k]
+        theta[k] = before[k]
+    numbers[MU] = 0.0
     return False
 
 
 @helper
-def pass_over(objective: Any, evidence: Any, blocks: Any, points: Any, tile: Any, renew: bool) -> int:
-    """Gradient of minus the loss at ``points[0]``, in the precision of the blocks, and if wanted its information.
+def gradient_and_renewal(objective: Any, evidence: Any, blocks: Any, points: Any, tile: Any, renew: bool) -> int:
+    """Gradient of minus the loss in the precision of the blocks, and if wanted the information renewed.
 
-    The information is renewed where it pays. Comparisons that came since it was last renewed are added; of the others a
-    sample, each k-th block, tells by how much the information changed on the way from where that was, ``points[1]``, to
-    ``points[0]``, and as that is little so is its noise. All comparisons are taken when there are a quarter more than
-    the last time.
+    Comparisons that came since the last renewal are added to the information. For the older ones a sample, each k-th
+    block, tells how it changed between where it was built and now. That change is small, and so is the noise of the
+    sample; samples take turns. All are taken when the history has grown by a quarter, and while it is short.
 
-    O(n d), and O(m d^2 / 2) for the m comparisons that renew the information. Returns the number of comparisons that
-    the point does not explain.
+    Parameters
+    ----------
+    objective : Objective
+    evidence : Evidence
+        ``vectors[GRADIENT]`` is overwritten; ``information`` is changed, and ``codes`` note it, if wanted.
+    blocks : (capacity, d, 512) float64 or float32
+        The history's blocks.
+    points : (2, d), of the same precision
+        Where the gradient is wanted, and where the information was built.
+    tile : (5, 512), of the same precision
+        Scratch.
+    renew : bool
+
+    Returns
+    -------
+    int
+        The number of comparisons that the point does not explain, z~'theta <= 0.
+
+    Notes
+    -----
+    O(n d), and O(m d^2 / 2) for the m comparisons that renew the information.
     """
     history, information, codes = evidence.history, evidence.information, evidence.codes
-    gradient = evidence.vectors[GRADIENT]
-    point, size = points[0], history.size[0]
-    d = point.size
+    point, gradient = points[0], evidence.vectors[GRADIENT]
+    d, size = point.size, history.size[0]
+    n_old = codes[ROWS_RENEWED] // ROWS  # blocks that are full of comparisons which the information holds
+    stride = max(1, min(MOST_THINNED, n_old * ROWS // (SAMPLE_PER_FEATURE * d)))
+    if size >= WHOLE_AFTER * codes[ROWS_WHOLE] or not many_tell_of_each(evidence):
+        stride = 1
     for k in range(d):
         gradient[k] = -objective.ridge * point[k]
-    n_old = codes[ROWS_RENEWED] // ROWS
-    stride = min(MOST_THINNED, n_old * ROWS // (SAMPLE_PER_FEATURE * d))
-    whole = stride < 2 or size >= WHOLE_AFTER * codes[ROWS_WHOLE]
-    first = codes[PASSES] % max(1, stride)
-    if renew and whole:
-        begin(objective, point, gradient, information)
-    share = 0.0
-    if renew and not whole:
-        share = n_old / len(range(first, n_old, stride))
+    if renew and stride == 1:
+        penalty_terms(objective, point, gradient, information)
+    first = codes[SAMPLES] % stride
     n_wrong = 0
-    bends, new = tile[BENDS], tile[PRODUCTS]
     for b in range((size + ROWS - 1) // ROWS):
         block = blocks[history.owned[b]]
-        n_wrong += _look(objective, point, block, size - b * ROWS, tile)
+        n_wrong += _margins_slopes_bends(objective, point, block, size - b * ROWS, tile)
         _add_products(tile[SLOPES], block, d, tile[WORK], gradient)
         if not renew:
             continue
-        if not whole and b < n_old:
-            if b % stride != first:
-                continue
-            for j in range(ROWS):
-                new[j] = bends[j]
-            _look(objective, points[1], block, ROWS, tile)
-            for j in range(ROWS):
-                bends[j] = share * (new[j] - bends[j])
-        elif not whole:
+        if stride == 1:
+            _add_information(tile[BENDS], block, tile, information)
+        elif b >= n_old:
             for j in range(min(ROWS, codes[ROWS_RENEWED] - b * ROWS)):
-                bends[j] = 0.0
-        _add_information(bends, block, tile, information)
+                tile[BENDS, j] = 0.0  # the information holds them
+            _add_information(tile[BENDS], block, tile, information)
+        elif b % stride == first:
+            share = n_old / len(range(first, n_old, stride))
+            _bends_gained(objective, points[1], block, share, tile)
+            _add_information(tile[BENDS], block, tile, information)
     if renew:
         mirror(information)
-        codes[ROWS_RENEWED] = size
-        if whole:
-            codes[ROWS_WHOLE] = size
+        note_renewal(codes, size, stride == 1)
     return n_wrong
+
+
+@helper
+def many_tell_of_each(evidence: Any) -> bool:
+    """Whether so many comparisons tell of each feature that a sample of them does. O(d)."""
+    vectors = evidence.vectors
+    for k in range(vectors.shape[1]):
+        if vectors[SQUARES, k] < FEWEST_EFFECTIVE * vectors.shape[1] * vectors[SCALES, k] ** 2:
+            return False
+    return True
+
+
+@helper
+def _bends_gained(objective: Any, built: Any, block: Any, share: float, tile: Any) -> None:
+    """Replace the bends of a block by what they gained since they were those at ``built``, times a share."""
+    now = tile[PRODUCTS]
+    for j in range(ROWS):
+        now[j] = tile[BENDS, j]
+    _margins_slopes_bends(objective, built, block, 0, tile)
+    for j in range(ROWS):
+        tile[BENDS, j] = share * (now[j] - tile[BENDS, j])
 
 
 @helper
@@ -881,7 +972,8 @@ def ball_step(radius: float, evidence: Any) -> float:
         bent = whiten_contrast(factor, right, whitened)
         mu = max(0.0, mu + square / bent * (size - radius) / radius)
     evidence.numbers[MU] = mu
-    evidence.numbers[ROUGHNESS] = roughness(penalised, factor, vectors[SCALES], evidence.history.size[0])
+    if d > WHOLE_PASS_FEATURES:
+        evidence.numbers[ROUGHNESS] = roughness(penalised, factor, vectors[SCALES], evidence.history.size[0])
     return float(decrement)
 
 
@@ -894,13 +986,19 @@ def roughness(gram: Any, factor: Any, scales: Any, size: int) -> float:
     """
     variance = 0.0
     for k in range(scales.size):
-        if scales[k] > 0.0 and not LEAST_SINGLE < scales[k] < 1.0 / LEAST_SINGLE:
+        if not fits_single(scales[k]):
             return np.inf
         inverse = 0.0
         for i in range(k, scales.size):
             inverse += factor[i, k] * factor[i, k]
         variance += gram[k, k] * inverse
     return float(SINGLE * np.sqrt(variance) * (1.0 + SHARED_ROUNDING * np.sqrt(size)))
+
+
+@helper
+def fits_single(scale: float) -> bool:
+    """Whether the squares of a feature of this scale are well within the range of single precision."""
+    return scale == 0.0 or LEAST_SINGLE < scale < 1.0 / LEAST_SINGLE
 
 
 @helper
@@ -935,7 +1033,7 @@ def _recedes(evidence: Any) -> bool:
 @helper
 def _explains_for_ever(direction: Any, evidence: Any) -> bool:
     """Whether going along a direction makes some margins larger and none smaller. O(n d)."""
-    history, margins = evidence.history, evidence.tile[0]
+    history, margins = evidence.history, evidence.tile[MARGINS]
     size = history.size[0]
     smallest, largest = 0.0, 0.0
     for b in range((size + ROWS - 1) // ROWS):
@@ -1062,19 +1160,25 @@ def learn_exactly(objective: Any, evidence: Any, contrast: Any, won: bool, keep:
     O(d^2).
     """
     sign = 1.0 if won else -1.0
-    codes, scales = evidence.codes, evidence.vectors[SCALES]
+    codes, scales, squares = evidence.codes, evidence.vectors[SCALES], evidence.vectors[SQUARES]
     if keep and not append(evidence.history, contrast, sign):
         return False
-    new_scale = False
+    new_scale, new_feature = False, False
     for k in range(contrast.size):
+        squares[k] += contrast[k] * contrast[k]
         if np.abs(contrast[k]) > scales[k]:
+            new_feature = new_feature or scales[k] == 0.0
             scales[k] = np.abs(contrast[k])
             new_scale = True
+            if not fits_single(scales[k]):
+                evidence.numbers[ROUGHNESS] = np.inf
     codes[N_LEARNED] += 1
     if codes[WARM] == 1:
         limit = 1.0 if keep else np.inf  # without a history there is nothing to solve
-        # on the ball, or near it, a new scale changes the ball
+        # on the ball, or near it, a new scale changes the ball; of a new feature the information knows nothing
         stays_warm = not new_scale or (evidence.numbers[MU] == 0.0 and is_far_inside(objective.radius, evidence))
+        if keep and new_feature:
+            stays_warm = False
         if not (stays_warm and push(objective, evidence, contrast, sign, limit)):
             codes[WARM] = 0
     return True
@@ -1082,7 +1186,7 @@ def learn_exactly(objective: Any, evidence: Any, contrast: Any, won: bool, keep:
 
 @helper
 def is_inexact(evidence: Any, tolerance: float) -> bool:
-    """Whether theta may be further from the maximum than the tolerance. O(d)."""
+    """Whether theta may be further from the maximum than the tolerance. O(d), see :func:`drift`."""
     codes = evidence.codes
     if codes[CURRENT] == codes[N_LEARNED]:
         return False

@@ -20,7 +20,7 @@ __all__ = [
     "factorise",
     "gram_norm",
     "rank_one_inverse",
-    "square_in_inverse",
+    "squared_gram_norm",
     "squared_widths",
     "unwhiten",
     "utilities",
@@ -211,8 +211,8 @@ def gram_norm(gram: Any, vector: Any) -> float:
 
 
 @helper
-def square_in_inverse(factor: Any, vector: Any) -> float:
-    """v'Mv from the factor of M^-1 = S'S: |y|^2 where S'y = v. d^2/2 multiply-adds.
+def squared_gram_norm(factor: Any, vector: Any) -> float:
+    """v'Mv from the factor of M^-1 = S'S: |y|^2 where S'y = v; no digit is lost. d^2/2 multiply-adds.
 
     Parameters
     ----------

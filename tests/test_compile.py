@@ -234,7 +234,7 @@ def test_a_second_process_compiles_nothing(warm):
     sandbox, first = warm
     second = sandbox.run("fastcolst", USE_EVERYTHING, hash_seed=HASH_SEEDS[1])
     unused = {name for name, misses in first["misses"].items() if misses == 0}
-    assert unused == {"learn_log", "solve", "_log_likelihood", "_add_information"}
+    assert unused == {"learn_log", "retouch", "solve", "_log_likelihood", "_add_information"}
     assert first["misses"]["choose"] == first["misses"]["learn_answer"] == first["misses"]["play"] == 1
     assert set(first["hits"].values()) == {0}
     assert second["misses"] == first["hits"]
@@ -784,45 +784,86 @@ def ask_for_row(pair: Any, k: int) -> float:
 look_inside, given_row = _compile.helper(look), _compile.helper(pick_row)
 
 
-def counts_of_a_part(function: Callable[..., Any], module: str) -> int:
-    """References that a function of the named module counts when it is linked into others."""
+def count_letters(text: Any, k: int) -> int:
+    """Makes strings: those of one letter."""
+    n = 0
+    for i in range(k):
+        letter = text[i]
+        n += letter == "a"
+    return n
+
+
+def half_of_list(rows: Any, k: int) -> float:
+    """Makes a list."""
+    half = rows[k:]
+    return half[0][0, 0]
+
+
+def put_into_list(rows: Any, k: int) -> None:
+    """Keeps an array in a list."""
+    rows[k] = rows[0]
+
+
+MATRIX = numba.float64[:, ::1]
+PAIR = numba.types.UniTuple(MATRIX, 2)
+
+
+def counts_of_a_part(function: Callable[..., Any], module: str, holder: Any = PAIR) -> tuple[int, int]:
+    """How often a function of the named module counts references up and down when it is linked into others."""
     function = FunctionType(function.__code__, function.__globals__)
     function.__module__ = module
     part = numba.njit(**_compile.FLAGS, **_compile.PART)(function)
-    part.compile((numba.types.UniTuple(numba.float64[:, ::1], 2), numba.int64))
+    part.compile((holder, numba.int64))
     (compiled,) = part.overloads.values()
-    return int(compiled.library.get_llvm_str().count("call void @NRT_incref"))
+    code = compiled.library.get_llvm_str()
+    return code.count("call void @NRT_incref"), code.count("call void @NRT_decref")
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize("function", [look, fill])
 def test_parts_count_no_references_to_what_they_borrow(function):
-    assert counts_of_a_part(function, "fastcolst.somewhere") == 0
+    assert counts_of_a_part(function, "fastcolst.somewhere")[0] == 0
 
 
 @pytest.mark.jit
 def test_parts_from_outside_the_package_count_references():
-    assert counts_of_a_part(fill, "elsewhere") > 0
+    assert counts_of_a_part(fill, "elsewhere")[0] > 0
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize("function", [pick_row, copy_row, copy_rows, add_rows, keep_row, ask_for_row])
 def test_parts_that_own_an_array_count_references(function):
-    assert counts_of_a_part(function, "fastcolst.somewhere") > 0
+    assert counts_of_a_part(function, "fastcolst.somewhere")[0] > 0
 
 
-def play_with_everything(n_rounds: int) -> None:
-    """Take the ways of all kinds of kernels and states, then drop them."""
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("function", "holder"),
+    [
+        (count_letters, numba.types.unicode_type),
+        (half_of_list, numba.types.List(MATRIX)),
+        (put_into_list, numba.types.List(MATRIX)),
+    ],
+)
+def test_parts_that_look_into_what_makes_things_count_references(function, holder):
+    assert counts_of_a_part(function, "fastcolst.somewhere", holder) == counts_of_a_part(function, "elsewhere", holder)
+
+
+def choose_and_learn(n_rounds: int) -> None:
+    """Let policies with each kind of state choose and learn, here and in simulations, then drop them."""
     rng = np.random.default_rng(0)
-    contexts = rng.normal(size=(4, 3))
-    scenario = fc.Scenario.hard(n_arms=4, n_features=3)
     for policy in (
-        *(fc.CoLSTIM(3, rng=1), fc.MaxInP(3, rng=1), fc.SupCoLSTIM(3, rng=1, horizon=1000)),
-        fc.DoubleThompson(3, n_arms=4, rng=1),
+        *(fc.CoLSTIM(3, rng=1, estimator=estimator) for estimator in ("mle", "sgd", "online-newton")),
+        *(fc.MaxInP(3, rng=1), fc.SupCoLSTIM(3, rng=1, horizon=1000), fc.DoubleThompson(3, n_arms=4, rng=1)),
     ):
+        contexts = rng.normal(size=(4, 3))
         for _ in range(n_rounds):
             policy.update(policy.select(contexts), first_won=rng.random() < 0.5)
+        scenario = fc.Scenario.hard(n_arms=4, n_features=3)
         fc.simulate({"policy": policy}, scenario, horizon=n_rounds, rng=1, threads=1)
+    many = fc.CoLSTIM(17, rng=1)  # whose passes allocate
+    contrasts = rng.normal(size=(1000, 17))
+    many.learn_and_predict(contrasts, rng.random(1000) < 0.5)
 
 
 @pytest.mark.jit
@@ -835,9 +876,9 @@ def test_kernels_give_back_all_memory_and_no_more():
     counted = _nrt.memsys_stats_enabled()
     _nrt.memsys_enable_stats()
     try:
-        play_with_everything(40)
+        choose_and_learn(40)
         before = in_use()
-        play_with_everything(40)
+        choose_and_learn(40)
         assert in_use() == before
     finally:
         if not counted:

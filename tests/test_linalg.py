@@ -12,7 +12,7 @@ from fastcolst._compile import helper
 from fastcolst.linalg import (
     factorise,
     rank_one_inverse,
-    square_in_inverse,
+    squared_gram_norm,
     squared_widths,
     unwhiten,
     utilities,
@@ -207,7 +207,9 @@ def test_unwhitening_and_squares_go_back_to_the_gram_matrix(seed, d, power):
     out, size = np.full(d, np.nan), 10.0 * d * EPS * 10.0**power
     unwhiten(factor, vector, out)
     np.testing.assert_allclose(out, factor.T @ vector, rtol=0.0, atol=size * np.linalg.norm(vector))
-    assert square_in_inverse(factor, vector.copy()) == pytest.approx(vector @ gram @ vector, rel=size)
+    whitened = vector.copy()
+    assert squared_gram_norm(factor, whitened) == pytest.approx(vector @ gram @ vector, rel=size)
+    np.testing.assert_allclose(factor.T @ whitened, vector, rtol=0.0, atol=size * np.linalg.norm(vector))
 
 
 @given(seeds, dimensions, powers)

@@ -13,9 +13,13 @@ import fastcolst as fc
 from fastcolst import likelihood, reference
 from fastcolst.likelihood import (
     BUILT,
+    KAPPA,
     PASSED_ROWS,
+    PASSES,
     ROUGHNESS,
+    ROWS,
     ROWS_RENEWED,
+    ROWS_SINCE,
     ROWS_WHOLE,
     SCALES,
     WARM,
@@ -271,6 +275,58 @@ def test_answers_to_three_contrasts_only():
             assert errors_in_standard_errors(theta, rows[:n], wins[:n], reference.BradleyTerry(), "likelihood") < 1e-3
 
 
+@pytest.mark.parametrize("d", [3, 16, 17])
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1e-3, 1e-40])
+def test_a_feature_that_appears_late_is_estimated_from_its_first_comparison_on(d, scale):
+    rng = np.random.default_rng(d)
+    contrasts, theta = rng.normal(size=(2300, d)), np.full(d, 0.5)
+    contrasts[:2000, -1] = 0.0
+    wins = rng.random(2300) < fc.BradleyTerry().cdf(contrasts @ theta)
+    contrasts[:, -1] *= scale
+    policy = fc.CoLSTIM(d, estimator="mle")
+    for n in learned(policy, contrasts, wins, [2000] + 300 * [1]):
+        policy._refresh_estimate()
+        assert policy.audit() <= 1e-3
+        if n in {2000, 2100, 2300}:
+            found = fc.fit(contrasts[:n], wins[:n]).theta[:-1] if n == 2000 else fc.fit(contrasts[:n], wins[:n]).theta
+            np.testing.assert_allclose(policy.theta[: len(found)], found, rtol=0.01, atol=1e-3)
+
+
+@pytest.mark.parametrize("d", [10, 17])
+def test_features_of_which_few_comparisons_tell(d):
+    """What the engine learns of its errors from all comparisons does not hold for these."""
+    audits = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        contrasts = rng.normal(size=(12_000, d))
+        contrasts[:, d // 2 :] *= rng.random((12_000, d - d // 2)) < 0.01
+        wins = rng.random(12_000) < fc.BradleyTerry().cdf(contrasts @ rng.normal(size=d))
+        policy = fc.CoLSTIM(d, estimator="mle")
+        for _ in learned(policy, contrasts, wins, [1500, *rng.integers(1, 60, size=400)]):
+            policy._refresh_estimate()
+            audits.append(policy.audit() / 1e-3)
+    assert len(audits) > 1000
+    assert np.quantile(audits, 0.998) <= 1.0
+    assert max(audits) <= 1.5
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+@pytest.mark.parametrize("family", [fc.BradleyTerry, fc.Thurstone])
+def test_the_scale_of_the_model_changes_nothing(family, scale):
+    rng = np.random.default_rng(3)
+    contrasts, theta = rng.normal(size=(3000, 4)), a_theta(rng, 4, 1.0)
+    wins = rng.random(3000) < family().cdf(contrasts @ theta)
+    plain, scaled = (
+        fc.CoLSTIM(4, comparison=model, estimator=fc.MLE(radius=None)) for model in (family(), family(scale))
+    )
+    for policy in (plain, scaled):
+        for _ in learned(policy, contrasts, wins, [100] + 300 * [10]):
+            policy._refresh_estimate()
+            assert policy.audit() <= 1e-3
+    np.testing.assert_allclose(scaled.theta, scale * plain.theta, rtol=1e-6)
+    assert scaled._state.memory.codes[PASSES] == plain._state.memory.codes[PASSES]
+
+
 def test_features_of_very_different_scales():
     rng = np.random.default_rng(4)
     scales = 10.0 ** rng.uniform(-3.0, 3.0, size=6)
@@ -331,12 +387,13 @@ def learned_and_a_little_more(contrasts, wins):
     return policy._state.memory, Objective(fc.BradleyTerry(), 0, 0.0, 20.0)
 
 
+@pytest.mark.parametrize("norm", [1.0, 10.0])
 @pytest.mark.parametrize("kind", ["plain", "correlated", "tenths", "one is always 0.1", "scales from 1e-3 to 1e3"])
-def test_single_precision_errs_by_less_than_its_estimate(kind):
+def test_single_precision_errs_by_less_than_its_estimate(kind, norm):
     rng = np.random.default_rng(5)
     n, d = 30_000, 20
     contrasts = rng.normal(size=(n, d)) * 0.3
-    theta = a_theta(rng, d, 3.0)
+    theta = a_theta(rng, d, norm)
     if kind == "correlated":
         contrasts = 0.03 * contrasts + rng.normal(size=(n, 1)) * 0.3
     elif kind == "tenths":
@@ -356,6 +413,21 @@ def test_single_precision_errs_by_less_than_its_estimate(kind):
     assert 1e-3 * estimate < error < estimate
 
 
+@pytest.fixture
+def retouched(monkeypatch):
+    """Precisions in which a step with old information did, in their order."""
+    precisions = []
+
+    def spy(objective, evidence, blocks, tolerance):
+        did = retouch(objective, evidence, blocks, tolerance)
+        if did:
+            precisions.append(blocks.dtype.type)
+        return did
+
+    monkeypatch.setattr(likelihood, "retouch", spy)
+    return precisions
+
+
 @pytest.mark.parametrize(
     ("tolerance", "scale", "spread", "precision"),
     [
@@ -363,28 +435,35 @@ def test_single_precision_errs_by_less_than_its_estimate(kind):
         (1e-5, 1.0, 1.0, np.float64),
         (1e-3, 1e-13, 1.0, np.float64),
         (1e-3, 1e13, 1.0, np.float64),
-        (1e-3, 1.0, 1e-3, np.float64),
+        (1e-3, 1.0, 0.01, np.float64),
     ],
     ids=["plain", "a fine tolerance", "a tiny feature", "a huge feature", "correlated features"],
 )
-def test_single_precision_is_used_where_it_is_good_enough(monkeypatch, tolerance, scale, spread, precision):
-    used = set()
-
-    def spy(objective, evidence, blocks, tolerance):
-        if evidence.codes[WARM]:
-            used.add(blocks.dtype.type)
-        return retouch(objective, evidence, blocks, tolerance)
-
-    monkeypatch.setattr(likelihood, "retouch", spy)
+def test_single_precision_is_used_where_it_is_good_enough(retouched, tolerance, scale, spread, precision):
     rng = np.random.default_rng(7)
     contrasts = spread * rng.normal(size=(4000, 17)) + (rng.normal(size=(4000, 1)) if spread < 1.0 else 0.0)
     wins = rng.random(4000) < fc.BradleyTerry().cdf(contrasts @ a_theta(rng, 17, 1.0))
     contrasts[:, 3] *= scale
-    policy = fc.CoLSTIM(17, estimator=fc.MLE(tolerance))
+    policy = fc.CoLSTIM(17, estimator=fc.MLE(tolerance, radius=None))
     for _ in learned(policy, contrasts, wins, [1000] + 30 * [100]):
         policy._refresh_estimate()
         assert policy.audit() <= tolerance
-    assert used == {precision}
+    assert set(retouched) == {precision}
+
+
+def test_a_feature_that_outgrows_single_precision_ends_its_use(retouched):
+    rng = np.random.default_rng(7)
+    contrasts = rng.normal(size=(4000, 17))
+    wins = rng.random(4000) < fc.BradleyTerry().cdf(contrasts @ a_theta(rng, 17, 1.0))
+    contrasts[2000:, 3] *= 1e14
+    policy = fc.CoLSTIM(17, estimator="mle")
+    for n in learned(policy, contrasts, wins, 40 * [100]):
+        policy._refresh_estimate()
+        assert policy.audit() <= 1e-3
+        if n == 2000:
+            assert set(retouched) == {np.float32}
+            retouched.clear()
+    assert np.float32 not in retouched
 
 
 def test_information_that_is_renewed_from_a_sample_is_nearly_that_of_all():
@@ -408,6 +487,28 @@ def test_information_that_is_renewed_from_a_sample_is_nearly_that_of_all():
     assert 0.0 < np.median(deviations) < 0.5 * np.median(staleness)
 
 
+def test_samples_take_turns():
+    """Which blocks are in a sample shows in what the information gains by it."""
+    rng = np.random.default_rng(8)
+    d = 17
+    contrasts, wins = a_log(rng, 20_000, a_theta(rng, d, 1.0), fc.BradleyTerry())
+    evidence, objective = learned_and_a_little_more(contrasts, wins)
+    likelihood.solve(objective, evidence, 1e-3)
+    n_old, seen = len(wins) // ROWS, []
+    blocks = evidence.history.blocks[:n_old].transpose(0, 2, 1)
+    for _ in range(4):
+        evidence.vectors[BUILT] += 0.1
+        evidence.codes[ROWS_SINCE] = 10**9
+        built, before = evidence.vectors[BUILT].copy(), evidence.information.copy()
+        assert retouch(objective, evidence, evidence.history.blocks, 1e-3)
+        gained = evidence.information - before
+        by_block = np.array([information(rows, evidence.vectors[BUILT]) - information(rows, built) for rows in blocks])
+        guesses = [by_block[k::4].sum(axis=0) * n_old / len(by_block[k::4]) for k in range(4)]
+        (k,) = [k for k in range(4) if np.allclose(guesses[k], gained, rtol=1e-9, atol=1e-9)]
+        seen.append(k)
+    assert sorted(seen) == [0, 1, 2, 3]
+
+
 def information(signed, theta):
     return (signed.T * fc.BradleyTerry().pdf(signed @ theta)) @ signed
 
@@ -418,16 +519,35 @@ def relative_deviation(found, exact):
     return float(np.abs(np.linalg.eigvalsh(root @ (found - exact) @ root.T)).max())
 
 
-def test_a_far_away_theta_is_left_to_the_full_search():
+@pytest.mark.parametrize("precision", ["singles", "blocks"])
+@pytest.mark.parametrize("way", [0.5, 3.0, np.nan])
+def test_a_theta_that_is_far_away_is_left_to_the_full_search(way, precision):
     rng = np.random.default_rng(9)
     contrasts, wins = a_log(rng, 3000, a_theta(rng, 20, 1.0), fc.BradleyTerry())
     evidence, objective = learned_and_a_little_more(contrasts, wins)
-    evidence.theta[:] += 0.5
-    before = evidence.theta.copy()
-    assert not retouch(objective, evidence, evidence.history.blocks, 1e-3)
-    assert np.array_equal(evidence.theta, before)
+    exact = evidence.theta.copy()
+    evidence.theta[:] += way
+    evidence.codes[ROWS_SINCE] = 10**9  # the information is renewed before this shows
+    theta, kappa, codes = evidence.theta.copy(), evidence.numbers[KAPPA], evidence.codes.copy()
+    assert not retouch(objective, evidence, getattr(evidence.history, precision), 1e-3)
+    np.testing.assert_array_equal(evidence.theta, theta)
+    assert evidence.numbers[KAPPA] == kappa
+    assert evidence.codes[PASSES] == codes[PASSES] + 1
+    assert evidence.codes[PASSED_ROWS] == codes[PASSED_ROWS] + 3000
+    if np.isfinite(way):
+        likelihood.maximise(objective, evidence, 1e-3)
+        np.testing.assert_allclose(evidence.theta, exact, atol=0.02)
+        assert evidence.codes[PASSES] > codes[PASSES] + 2
+
+
+def test_a_cold_start_is_left_to_the_full_search():
+    rng = np.random.default_rng(9)
+    contrasts, wins = a_log(rng, 3000, a_theta(rng, 20, 1.0), fc.BradleyTerry())
+    evidence, objective = learned_and_a_little_more(contrasts, wins)
     evidence.codes[WARM] = 0
+    theta = evidence.theta.copy()
     assert not retouch(objective, evidence, evidence.history.blocks, 1e-3)
+    np.testing.assert_array_equal(evidence.theta, theta)
 
 
 # --- bounds, penalties and what a policy does with its memory -----------------------------------------------

@@ -167,7 +167,7 @@ class Policy:
         -----
         UserWarning
             Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
-            estimate is no maximum inside the ball (see ``status``).
+            estimate of some hundreds of answers is no maximum inside the ball (see ``status``).
         """
         buffers = self._buffers  # one name, so that a second thread cannot swap some of them for smaller ones
         if not (
@@ -497,7 +497,9 @@ class LinearPolicy(Policy):
 
     @property
     def status(self) -> str:
-        """``"exploring"`` until tau comparisons were asked for and M is invertible.
+        """``"exploring"`` until tau comparisons were asked for or learned and M is invertible.
+
+        Without ``n_arms`` and ``exploration_rounds`` tau is known from the first :meth:`select` on.
 
         Then how the estimate stands, as the estimator tells it (see :class:`fastcolst.MLE`), or ``"ready"``.
         """
@@ -553,7 +555,8 @@ class LinearPolicy(Policy):
         Raises
         ------
         AttributeError
-            When the estimator keeps no history from which the exact estimate could be recomputed, as SGD.
+            When the estimator keeps no history from which the exact estimate could be recomputed, as SGD and
+            OnlineNewton.
         """
         return self._audit_of(self._estimate())
 

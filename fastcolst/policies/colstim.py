@@ -178,8 +178,8 @@ class CoLSTIM(LinearPolicy):
 
     Notes
     -----
-    A choice costs O(n d^2), an answer O(d^2). Memory: O(n d + d^2), and O(d) for each duel that waits for its answer.
-    One policy must not be used by two threads at once.
+    A choice costs O(n d^2), an answer O(d^2). Memory: O(n d + d^2), what the estimator remembers, and O(d)
+    for each duel that waits for its answer. One policy must not be used by two threads at once.
 
     References
     ----------

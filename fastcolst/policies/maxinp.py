@@ -90,8 +90,8 @@ class MaxInP(LinearPolicy):
     Notes
     -----
     The pair is exact. In low dimension it costs O(n d) after the arms were whitened in O(n d^2), at worst O(n^2 d); see
-    :func:`fastcolst.pairs.informative_pair`. An answer costs O(d^2). Memory: O(n d + d^2), and O(d) for each duel that
-    waits for its answer.
+    :func:`fastcolst.pairs.informative_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
+    estimator remembers, and O(d) for each duel that waits for its answer.
 
     The first arm is the one of lower index, and the pair of lowest indices wins a tie. A single candidate duels with
     itself. Different arms of equal utility leave each other in the running, also with ``width_scale=0``, where the

@@ -87,8 +87,8 @@ class MaxPairUCB(LinearPolicy):
     Notes
     -----
     The pair is exact. It is found by branch and bound after the arms were whitened in O(n d^2), at worst in O(n^2 d);
-    see :func:`fastcolst.pairs.optimistic_pair`. An answer costs O(d^2). Memory: O(n d + d^2), and O(d) for each duel
-    that waits for its answer.
+    see :func:`fastcolst.pairs.optimistic_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
+    estimator remembers, and O(d) for each duel that waits for its answer.
 
     The first arm is the one of lower index, and the pair of lowest indices wins a tie. An arm may duel with itself.
 

@@ -128,7 +128,7 @@ class StaD(StagewisePolicy):
     1's. An answer counts for its round's stage, however late it comes; logs teach all stages.
 
     A choice costs O(n d^2) for each stage it goes through and O(n^2 d) where pairs must be looked at, an answer O(d^2).
-    Memory: O(n d + S d^2). One policy must not be used by two threads at once.
+    Memory: O(n d + S d^2), and what the estimator remembers. One policy must not be used by two threads at once.
 
     References
     ----------

@@ -200,7 +200,7 @@ class SupCoLSTIM(StagewisePolicy):
     stages.
 
     A choice costs O(n d^2) for each stage it goes through and O(n^2 d) where pairs must be looked at, an answer O(d^2).
-    Memory: O(n d + S d^2). One policy must not be used by two threads at once.
+    Memory: O(n d + S d^2), and what the estimator remembers. One policy must not be used by two threads at once.
 
     References
     ----------
