@@ -641,6 +641,9 @@ def used_cleanly() -> None:
             models = {**SMALL_MODELS, "estimator": estimator}
             use(fc.CoLSTIM(2, n_arms=3, rng=1, **models, **CONSTANTS), np.copy, [True] * 3, scenario)
     fc.fit(np.array([[1.0, 0.5], [0.5, -1.0], [-1.0, 0.25]]), np.array([1.0, 0.0, 1.0]), ridge=1.0)
+    many = fc.CoLSTIM(17, n_arms=3, rng=1, **{**SMALL_MODELS, "estimator": fc.MLE()})  # has a kernel of its own
+    many.learn(np.eye(17), np.zeros((17, 17)))
+    assert many.theta.any()
     assert min(signatures().values()) >= 1
 
 
