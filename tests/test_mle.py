@@ -288,8 +288,9 @@ def test_a_feature_that_appears_late_is_estimated_from_its_first_comparison_on(d
         policy._refresh_estimate()
         assert policy.audit() <= 1e-3
         if n in {2000, 2100, 2300}:
-            found = fc.fit(contrasts[:n], wins[:n]).theta[:-1] if n == 2000 else fc.fit(contrasts[:n], wins[:n]).theta
-            np.testing.assert_allclose(policy.theta[: len(found)], found, rtol=0.01, atol=1e-3)
+            found, seen = fc.fit(contrasts[:n], wins[:n]), contrasts[:n].any(axis=0)
+            off = (policy.theta - found.theta)[seen] / found.standard_errors[seen]
+            assert np.abs(off).max() <= 1e-3  # no coordinate is further off than theta is
 
 
 @pytest.mark.parametrize("d", [10, 17])
@@ -306,7 +307,7 @@ def test_features_of_which_few_comparisons_tell(d):
             policy._refresh_estimate()
             audits.append(policy.audit() / 1e-3)
     assert len(audits) > 1000
-    assert np.quantile(audits, 0.998) <= 1.0
+    assert np.quantile(audits, 0.998) <= 1.0  # of 4,990 such audits 1 was above
     assert max(audits) <= 1.5
 
 
@@ -525,7 +526,8 @@ def test_a_theta_that_is_far_away_is_left_to_the_full_search(way, precision):
     rng = np.random.default_rng(9)
     contrasts, wins = a_log(rng, 3000, a_theta(rng, 20, 1.0), fc.BradleyTerry())
     evidence, objective = learned_and_a_little_more(contrasts, wins)
-    exact = evidence.theta.copy()
+    exact = copy.deepcopy(evidence)
+    likelihood.solve(objective, exact, 1e-10)
     evidence.theta[:] += way
     evidence.codes[ROWS_SINCE] = 10**9  # the information is renewed before this shows
     theta, kappa, codes = evidence.theta.copy(), evidence.numbers[KAPPA], evidence.codes.copy()
@@ -536,7 +538,7 @@ def test_a_theta_that_is_far_away_is_left_to_the_full_search(way, precision):
     assert evidence.codes[PASSED_ROWS] == codes[PASSED_ROWS] + 3000
     if np.isfinite(way):
         likelihood.maximise(objective, evidence, 1e-3)
-        np.testing.assert_allclose(evidence.theta, exact, atol=0.02)
+        assert likelihood.distance(evidence, exact) <= 1e-3
         assert evidence.codes[PASSES] > codes[PASSES] + 2
 
 
