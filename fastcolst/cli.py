@@ -33,7 +33,6 @@ import fastcolst as fc
 from fastcolst._compile import cache_info
 from fastcolst.datasets import read_log, replay
 from fastcolst.estimation import SCORES
-from fastcolst.likelihood import WHOLE_PASS_FEATURES
 from fastcolst.plotting import (
     PICTURES,
     REPLAY_SIZE,
@@ -293,7 +292,7 @@ def _warmup(arguments: argparse.Namespace) -> None:
         rows.append(("simulate", comparison, _seconds(play)))
         for name in _policy_names(arguments.policies):
             options = argparse.Namespace(**{**vars(arguments), "comparison": comparison})
-            rows.append((name, comparison, _seconds(_policy(name, options, n_features=WHOLE_PASS_FEATURES + 1).warmup)))
+            rows.append((name, comparison, _seconds(_policy(name, options, n_features=2).warmup)))
     print("\n".join(align(rows)))
 
 

@@ -29,7 +29,7 @@ from fastcolst.likelihood import (
     Objective,
     is_inexact,
     learn_exactly,
-    maximise,
+    solve,
 )
 
 __all__ = ["MLE", "SGD", "OnlineNewton", "doubt", "estimator_of", "is_stale", "learn"]
@@ -194,7 +194,8 @@ class MLE(NamedTuple):
     """The maximum-likelihood estimate of everything seen, at every moment, to a stated tolerance.
 
     theta minimises -sum log F(z~'theta) + ridge/2 |theta|^2 over |theta| <= radius, z~ = z for a win of the first and
-    -z otherwise. A comparison is learned by an implicit Newton step, in O(d^2); the error that builds up is predicted,
+    -z otherwise. A comparison is learned by an implicit Newton step, in O(d^2). The error that builds up is of third
+    order; where it has the form that Gaussian contrasts give it most of it is corrected at once. The rest is predicted,
     and before it exceeds the tolerance one pass over the history removes it. The number of passes grows like log t.
 
     Parameters
@@ -218,9 +219,8 @@ class MLE(NamedTuple):
     Notes
     -----
     A comparison costs O(d^2), and now and then a pass over all of them O(n d^2); with more than 16 features most passes
-    cost O(n d). Memory: 8 d bytes for each comparison, 12 d with more than 16 features. The distance from the maximum
-    is predicted, not computed: fewer than one audit in a thousand finds it above the tolerance, and by less than half
-    (with more than 16 features and a tolerance of 1e-5 it was one in 750, the worst of 9,000 by 0.54).
+    cost O(n d). Memory: 8 d bytes for each comparison. The distance from the maximum is predicted, not computed: fewer
+    than one audit in a thousand finds it above the tolerance, and by less than half.
 
     While the maximum is not inside, theta is as large as the ball allows, and so certain that the predictions of
     ``learn_and_predict`` are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them, by the rule of succession; those
@@ -298,7 +298,7 @@ class MLE(NamedTuple):
         """Bring theta within the tolerance of the maximum."""
         own_radius = 0.0 < self.radius < math.inf
         memory.vectors[METRIC] = 1.0 if own_radius else memory.vectors[SCALES]
-        maximise(Objective(model, self.score, self.ridge, ball_radius(self.radius)), memory, self.tolerance)
+        solve(Objective(model, self.score, self.ridge, ball_radius(self.radius)), memory, self.tolerance)
 
 
 FIRST_ROOM = 4096
@@ -386,7 +386,7 @@ class OnlineNewton(NamedTuple):
     def refresh(self, model: Any, memory: Any) -> None:
         """Bring theta within a thousandth of a standard error of the maximum; for the start only."""
         memory.vectors[METRIC] = memory.vectors[SCALES]
-        maximise(Objective(model, self.score, self.ridge, math.inf), memory, START_TOLERANCE)
+        solve(Objective(model, self.score, self.ridge, math.inf), memory, START_TOLERANCE)
         if memory.codes[N_LEARNED] >= self.history:
             memory.codes[WARM] = 1
 

@@ -39,7 +39,6 @@ __all__ = [
     "distance",
     "is_inexact",
     "learn_exactly",
-    "maximise",
     "solve",
 ]
 
@@ -57,39 +56,27 @@ MAX_PASSES = 60
 FIRST_KAPPA = 0.5
 SMALLEST_KAPPA = 0.002
 LARGEST_KAPPA = 2.0
-KAPPA_DECAY = 0.95
+FIRST_DECAY = 0.7
+KAPPA_DECAY = 0.97
+FIRST_LESSONS = 10
+"""Kappa, the largest value found lately, is forgotten at the first rate ten times: it starts as a guess."""
+BEND_DECAY = 0.9
+FARTHEST_BEND = 1.0
+"""Drift, in units of the margins, up to which its error is taken for one of third order."""
+FOLLOW_BELOW = 0.5
+"""Theta follows the bend when this leaves less than half of kappa."""
+MOST_BENT = 0.2
+"""Share of a drift up to which the bend corrects it: more is no correction."""
 WHOLE_PASS_FEATURES = 16
 """Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
-MOST_RETOUCHES = 3
-"""Passes by which a step with old information may get there: by then a full search is as cheap."""
 RENEW_AFTER = 0.12
-"""With more features the information is renewed after 0.12 d passes without it, each of which costs a tenth."""
-WHOLE_AFTER = 1.25
-"""Growth of the history after which all of it renews the information, otherwise a sample: noise of samples adds up."""
-SAMPLE_PER_FEATURE = 200
-"""The least number of comparisons in a sample, for each feature: noise is then a fourteenth of what is renewed."""
-MOST_THINNED = 4
-"""At least each fourth block is in a sample."""
-SINGLE = 2.5e-7
-"""Error of a gradient in single precision, in standard errors, is sqrt(d) times this when features are uncorrelated:
-some three times what was measured."""
-SHARED_ROUNDING = 0.02
-"""Errors that all comparisons share, say of a contrast that is always 0.1, add up: by this share for each sqrt(n)."""
-SINGLE_SHARE = 0.05
-"""Share of the tolerance that single precision may use up."""
-LEAST_SINGLE = 1e-12
-"""Scale of a feature below which, or above whose reciprocal, single precision is not tried."""
-FINEST_RETOUCH = 1e-8
-"""Tolerance below which a step with old information is not tried: it would take several."""
+"""With more features a pass without the information costs a tenth; the information is renewed after 0.12 d of them."""
 RARE = 0.1
 """The largest third derivative of a loss, 0.096 of the logistic one in units of its margins."""
 FEW = 30
 """Comparisons, as large as a feature's largest, whose third derivatives may all have the same sign."""
-FEWEST_EFFECTIVE = 10
-"""Comparisons as large as a feature's largest that add up to its sum of squares, for each feature: fewer are not
-sampled."""
-OFFSET_SHARE = 0.5
-"""How much an old offset of the information tells about the error of a drift that is as long (at d=50: 0.3 to 0.5)."""
+RARER = 0.25
+"""A feature is rare when so small a share of the comparisons that tell of another tell of it."""
 TINY = 1e-300
 LOST_DIGITS = 1e-10
 """A sum that is so small beside its terms has lost so many digits that it is computed anew."""
@@ -112,16 +99,14 @@ likelihood. not-converged: passes ran out."""
 class History(NamedTuple):
     """Signed contrasts, in blocks of 512 by coordinate.
 
-    blocks (capacity, d, 512) float64, a pool that several histories may share; singles, the same in single precision,
-    or (0, d, 512) for few features or with multiplicities; multiplicities (capacity, 512) float64, how often each
-    counts, or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this history's, in
-    their order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
+    blocks (capacity, d, 512) float64, a pool that several histories may share; multiplicities (capacity, 512) float64,
+    how often each counts, or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this
+    history's, in their order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
 
     Several histories of one pool are stacked in ``owned`` and ``size`` only, (k, capacity) and (k, 1).
     """
 
     blocks: NDArray[np.float64]
-    singles: NDArray[np.float32]
     multiplicities: NDArray[np.float64]
     owned: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -130,7 +115,7 @@ class History(NamedTuple):
     @classmethod
     def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked histories have in common."""
-        return "blocks", "singles", "multiplicities", "used"
+        return "blocks", "multiplicities", "used"
 
     @classmethod
     def new(cls, n_features: int, n_rows: int) -> Self:
@@ -138,7 +123,6 @@ class History(NamedTuple):
         capacity = max(1, -(-n_rows // ROWS))
         return cls(
             np.empty((capacity, n_features, ROWS)),
-            np.empty((capacity if n_features > WHOLE_PASS_FEATURES else 0, n_features, ROWS), np.float32),
             np.empty((0, ROWS)),
             np.zeros(capacity, np.int64),
             np.zeros(1, np.int64),
@@ -159,7 +143,7 @@ class History(NamedTuple):
         history.owned[:] = np.arange(capacity)
         history.size[0] = m
         history.used[0] = capacity
-        return history._replace(singles=history.singles[:0], multiplicities=counts.reshape(capacity, ROWS))
+        return history._replace(multiplicities=counts.reshape(capacity, ROWS))
 
     def room(self) -> int:
         """Comparisons that fit without growing, if no other history takes blocks of the pool."""
@@ -187,39 +171,28 @@ class History(NamedTuple):
         for owned, size in zip(np.atleast_2d(self.owned), np.atleast_1d(self.size), strict=True):
             n_full, rest = divmod(int(size), ROWS)
             if rest:
-                for pool in self.pools():
-                    pool[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks
-
-    def pools(self) -> list[NDArray[Any]]:
-        """The pools of blocks: in double precision, and in single precision where there is one."""
-        return [self.blocks, self.singles] if len(self.singles) > 0 else [self.blocks]
+                self.blocks[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks
 
     def _resized(self, capacity: int) -> Self:
         used = int(self.used[0])
         blocks = np.empty((capacity, *self.blocks.shape[1:]))
         blocks[:used] = self.blocks[:used]
-        singles = np.empty((capacity if len(self.singles) > 0 else 0, *self.blocks.shape[1:]), np.float32)
-        singles[:used] = self.singles[:used]
         owned = np.zeros((*self.owned.shape[:-1], capacity), np.int64)
         owned[..., : self.owned.shape[-1]] = self.owned
-        return self._replace(blocks=blocks, singles=singles, owned=owned, size=self.size.copy(), used=self.used.copy())
+        return self._replace(blocks=blocks, owned=owned, size=self.size.copy(), used=self.used.copy())
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self._resized(len(self.blocks))  # what was never written is not copied
 
     def __reduce__(self) -> Any:
         used = int(self.used[0])
-        kept = self._replace(blocks=self.blocks[:used].copy(), singles=self.singles[:0], owned=self.owned[..., :used])
-        return _restored, (*kept, len(self.blocks), len(self.singles) > 0)
+        kept = self._replace(blocks=self.blocks[:used].copy(), owned=self.owned[..., :used])
+        return _restored, (*kept, len(self.blocks))
 
 
 def _restored(*fields: Any) -> History:
-    *kept, capacity, has_singles = fields
-    history = History(*kept)
-    if has_singles:
-        with np.errstate(over="ignore"):  # as when they were appended
-            history = history._replace(singles=history.blocks.astype(np.float32))
-    return history._resized(capacity)
+    *kept, capacity = fields
+    return History(*kept)._resized(capacity)
 
 
 @helper
@@ -235,16 +208,11 @@ def append(history: Any, contrast: Any, sign: float) -> bool:
             return False
         number = history.used[0]
         history.blocks[number] = 0.0
-        if history.singles.shape[0] > 0:
-            history.singles[number] = 0.0
         history.owned[size // ROWS] = number
         history.used[0] = number + 1
     number = history.owned[size // ROWS]
     for k in range(contrast.size):
         history.blocks[number, k, row] = sign * contrast[k]
-    if history.singles.shape[0] > 0:
-        for k in range(contrast.size):
-            history.singles[number, k, row] = sign * contrast[k]
     history.size[0] = size + 1
     return True
 
@@ -274,15 +242,16 @@ def slope_and_bend(objective: Any, e: float) -> tuple[float, float]:
 
 
 @helper
-def score_information(objective: Any, evidence: Any) -> int:
-    """Gradient of minus the loss and its information at a trial point, in one pass over the history.
+def score_information(objective: Any, evidence: Any, with_information: bool) -> int:
+    """Gradient of minus the loss at a trial point, and its information if wanted, in one pass over the history.
 
     Parameters
     ----------
     objective : Objective
     evidence : Evidence
-        ``vectors[TRIAL]`` is the point, ``vectors[GRADIENT]`` is overwritten by sum s z~ - ridge theta and
+        ``vectors[TRIAL]`` is the point, ``vectors[GRADIENT]`` is overwritten by sum s z~ - ridge theta and, if wanted,
         ``information`` by H = sum w z z' + ridge I.
+    with_information : bool
 
     Returns
     -------
@@ -291,13 +260,19 @@ def score_information(objective: Any, evidence: Any) -> int:
 
     Notes
     -----
-    O(n d^2 / 2). Sums over a block are folded in halves: this vectorises without licence to reorder, so that every
-    kernel rounds alike, and its error grows like log n within a block.
+    O(n d), and O(n d^2 / 2) with the information. Sums over a block are folded in halves: this vectorises without
+    licence to reorder, so that every kernel rounds alike, and its error grows like log n within a block.
     """
     theta, gradient = evidence.vectors[TRIAL], evidence.vectors[GRADIENT]
     history, information, tile = evidence.history, evidence.information, evidence.tile
     d = theta.size
-    penalty_terms(objective, theta, gradient, information)
+    for k in range(d):
+        gradient[k] = -objective.ridge * theta[k]
+    if with_information:
+        for k in range(d):
+            for l in range(d):
+                information[k, l] = 0.0
+            information[k, k] = objective.ridge
     size = history.size[0]
     n_wrong = 0
     for b in range((size + ROWS - 1) // ROWS):
@@ -308,32 +283,18 @@ def score_information(objective: Any, evidence: Any) -> int:
                 tile[SLOPES, j] *= history.multiplicities[b, j]
                 tile[BENDS, j] *= history.multiplicities[b, j]
         _add_products(tile[SLOPES], block, d, tile[WORK], gradient)
-        _add_information(tile[BENDS], block, tile, information)
-    mirror(information)
+        if with_information:
+            _add_information(tile[BENDS], block, tile, information)
+    if with_information:
+        for k in range(d):
+            for l in range(k):
+                information[l, k] = information[k, l]
     return n_wrong
 
 
 # Rows of a tile, scratch of 512 columns for a block.
 MARGINS, SLOPES, BENDS, PRODUCTS, WORK = 0, 1, 2, 3, 4
 N_TILE = 5
-
-
-@helper
-def penalty_terms(objective: Any, theta: Any, gradient: Any, information: Any) -> None:
-    """Gradient and information of the penalty, to which the comparisons' are added. O(d^2)."""
-    for k in range(theta.size):
-        gradient[k] = -objective.ridge * theta[k]
-        for l in range(theta.size):
-            information[k, l] = 0.0
-        information[k, k] = objective.ridge
-
-
-@helper
-def mirror(information: Any) -> None:
-    """Copy what lies below the diagonal to above it. O(d^2)."""
-    for k in range(information.shape[0]):
-        for l in range(k):
-            information[l, k] = information[k, l]
 
 
 @helper
@@ -430,7 +391,13 @@ RECESSION = 11
 """A direction along which the likelihood was last seen to grow for ever; 0 when none was."""
 SQUARES = 12
 """sum z_k^2 over the history."""
-N_VECTORS = 13
+LEAD = 13
+"""H (anchor - built)."""
+BENT = 14
+"""B, see :func:`bend_basis`, where theta was last corrected."""
+PRECISIONS = 15
+"""Diagonal of the information."""
+N_VECTORS = 16
 
 # Places in `numbers`.
 MU = 0
@@ -443,11 +410,17 @@ RESIDUAL = 3
 """Predicted distance from the maximum after the last pass, in standard errors."""
 OFFSET = 4
 """How far the anchor lies from where the information was rebuilt, in the scales of the data."""
-ROUGHNESS = 5
-"""Error of a gradient in single precision, in standard errors; inf where it cannot be computed at all."""
-UNIT = 6
+UNIT = 5
 """4 F'(0), by which margins are multiplied: 1 for the logistic model, and whatever the scale of a model is."""
-N_NUMBERS = 7
+REST = 6
+"""As kappa, for the error that remains when theta follows the bend; learned."""
+BEND = 7
+"""tau / 2, the coefficient of the bend, see :func:`bend_basis`; 0 while theta does not follow it."""
+BEND_TOP, BEND_BOTTOM = 8, 9
+"""Sums of the least squares by which the coefficient, times the number of comparisons, is learned."""
+BUILT_SQUARE = 10
+"""built'H built."""
+N_NUMBERS = 11
 
 # Places in `codes`.
 STATUS = 0
@@ -464,21 +437,17 @@ PASSES = 5
 """Passes so far."""
 ROWS_SINCE = 6
 """Rows of history touched since the information was last renewed."""
-ROWS_RENEWED = 7
-"""Comparisons which were there then."""
-ROWS_WHOLE = 8
-"""Comparisons which were there when it was last built from all of them."""
-SAMPLES = 9
-"""Samples from which it was renewed so far."""
-N_CODES = 10
+LESSONS = 7
+"""Passes from which kappa was learned."""
+N_CODES = 8
 
 
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
-    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (13, d) and numbers (7,)
-    float64, codes (10,) int64, whose places have names in this module; history; information (d, d) float64, H when it
-    was last renewed; tile (5, 512) and penalised (d, d) float64, scratch.
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (16, d) float64, numbers
+    (11,) float64 and codes (8,) int64, whose places have names in this module; history; information (d, d) float64, H
+    when it was last renewed; tile (5, 512) and penalised (d, d) float64, scratch.
     """
 
     theta: NDArray[np.float64]
@@ -512,7 +481,7 @@ class Evidence(NamedTuple):
             np.empty((d, d)),
         )
         evidence.numbers[KAPPA] = FIRST_KAPPA
-        evidence.numbers[ROUGHNESS] = np.inf
+        evidence.numbers[REST] = FIRST_KAPPA
         evidence.numbers[UNIT] = 1.0
         evidence.vectors[METRIC] = 1.0
         return evidence
@@ -548,59 +517,66 @@ def drift(evidence: Any) -> tuple[float, float]:
     # on the sphere theta takes a way that DRIFT knows nothing of
     if evidence.numbers[MU] > 0.0 or square < LOST_DIGITS * terms:
         square = squared_gram_norm(evidence.factor, moved)
-    offset = OFFSET_SHARE * evidence.numbers[OFFSET]
-    return float(np.sqrt(square)), float(evidence.numbers[UNIT] * np.sqrt(reach + offset * offset))
+    reach += evidence.numbers[OFFSET] ** 2
+    return float(np.sqrt(square)), float(evidence.numbers[UNIT] * np.sqrt(reach))
 
 
 @helper
 def rare_error(evidence: Any) -> float:
-    """Error of the gradient, in standard errors, that single features make by themselves. O(d).
+    """Error of the gradient, in standard errors, that rare features make by themselves. O(d).
 
     Kappa is learned from all features together. The third derivatives of a feature of which few comparisons tell do not
     cancel as theirs do: its gradient is off by up to a tenth of sum |z_k|^3 Delta_k^2, and by the square root of that
-    many times as much when there are more.
+    many times as much when there are more. Where theta follows the bend, features are much alike, and only those count
+    of which much fewer comparisons tell than of another.
     """
     theta, vectors = evidence.theta, evidence.vectors
-    total = 0.0
+    most, total = np.inf, 0.0
+    if evidence.numbers[BEND] != 0.0:
+        most = 0.0
+        for k in range(theta.size):
+            if vectors[SCALES, k] > 0.0:
+                most = max(most, vectors[SQUARES, k] / vectors[SCALES, k] ** 2)
     for k in range(theta.size):
         square = vectors[SCALES, k] ** 2
-        moved = square * (theta[k] - vectors[ANCHOR, k]) ** 2
-        if moved > 0.0:
+        if vectors[SQUARES, k] < RARER * most * square:
+            moved = square * (theta[k] - vectors[ANCHOR, k]) ** 2
             total += min(vectors[SQUARES, k] / square, FEW) * moved * moved
     return float(RARE * evidence.numbers[UNIT] ** 2 * np.sqrt(total))
+
+
+@helper
+def concentration(evidence: Any) -> float:
+    """Sum of the squared shares that features have in the drift: 1/d for equal shares, 1 for a single feature. O(d)."""
+    theta, vectors = evidence.theta, evidence.vectors
+    total, squares = 0.0, 0.0
+    for k in range(theta.size):
+        share = vectors[PRECISIONS, k] * (theta[k] - vectors[ANCHOR, k]) ** 2
+        total += share
+        squares += share * share
+    return float(squares / max(TINY, total * total))
 
 
 @helper
 def predicted_error(evidence: Any) -> float:
     """Distance from the maximum in standard errors, as predicted from the :func:`drift`, with a margin. O(d).
 
-    A pass is made when this exceeds the tolerance. The margin, 1.5 + 1/d, is larger for few features: there one
-    drift is a poorer guide to the next. Where passes leave the information out it is 1.5 + 13/d.
+    A pass is made when this exceeds the tolerance. Where theta follows the bend, but nearly all of the drift lies in
+    one feature, the error is that without the bend: then it may be of another form.
+
+    The margin, 1.5 + 1/d, is larger for few features: there one drift is a poorer guide to the next. Where passes leave
+    the information out it is 1.5 + 13/d.
     """
     numbers, d = evidence.numbers, evidence.theta.size
     errors, reach = drift(evidence)
-    total = numbers[RESIDUAL] + max(numbers[KAPPA] * errors * reach, rare_error(evidence))
+    kappa = numbers[KAPPA]
+    if numbers[BEND] != 0.0:
+        kappa = max(numbers[REST], concentration(evidence) * kappa)
+    total = numbers[RESIDUAL] + max(kappa * errors * reach, rare_error(evidence))
     if numbers[MU] > 0.0:  # the multiplier in the factor is out of date as well
         total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * errors
     margin = 1.5 + (1.0 if d <= WHOLE_PASS_FEATURES else 13.0) / d
     return float(total * margin)
-
-
-def maximise(objective: Objective, evidence: Evidence, tolerance: float) -> None:
-    """Bring ``evidence.theta`` within a tolerance, in standard errors, of the maximum on the ball.
-
-    With more than 16 features a pass without the information costs a tenth of one with it, and half of that in single
-    precision: :func:`retouch` is tried first, and :func:`solve` where it does not do. Parameters are those of both.
-    """
-    history = evidence.history
-    if len(history.singles) > 0 and evidence.codes[PASSES] == 0:
-        for blocks in history.pools():  # compile now what may be needed: nothing is warm yet
-            retouch(objective, evidence, blocks, tolerance)
-    elif len(history.singles) > 0 and tolerance >= FINEST_RETOUCH:
-        blocks = history.singles if evidence.numbers[ROUGHNESS] <= SINGLE_SHARE * tolerance else history.blocks
-        if retouch(objective, evidence, blocks, tolerance):
-            return
-    solve(objective, evidence, tolerance)
 
 
 @kernel
@@ -618,12 +594,13 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     Notes
     -----
     A pass costs O(n d^2), and there are at most 60. When pushes had kept theta near the maximum one pass is enough as a
-    rule.
+    rule. With more than 16 features that pass leaves the information as it is, and costs O(n d), unless this is old.
 
     A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
     than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
-    by a pass: its error is predicted as kappa times the decrement times the step in the scales of the data. The first
-    pass after pushes shows how large the error was, and so how well it had been predicted: kappa follows.
+    by a pass: its error is predicted as kappa times the decrement times the step in the scales of the data, or the way
+    from where the information was built. The first pass after pushes shows how large the error was, and so how well it
+    had been predicted: kappa and the bend follow.
     """
     theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
     gradient, step, trial = vectors[GRADIENT], vectors[STEP], vectors[TRIAL]
@@ -632,8 +609,17 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     goal = 0.1 * tolerance
     unit = 4.0 * pdf(objective.model, 0.0)
     numbers[UNIT] = unit if 0.0 < unit < np.inf else 1.0
+    for k in range(d):
+        step[k] = theta[k] - vectors[BUILT, k]
+    stale = length(step, vectors[SCALES])
+    renew = (
+        not near
+        or d <= WHOLE_PASS_FEATURES
+        or codes[ROWS_SINCE] >= RENEW_AFTER * d * size
+        or not predicted_error(evidence) * numbers[KAPPA] * numbers[UNIT] * stale <= goal
+    )
     errors, reach = drift(evidence)
-    basis = errors * reach
+    bend_gained(evidence)
     into_ball(objective.radius, theta, vectors[METRIC])
     for k in range(d):
         step[k] = 0.0
@@ -642,29 +628,44 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     while True:
         for k in range(d):
             trial[k] = theta[k] + fraction * step[k]
-        n_wrong = score_information(objective, evidence)
+        n_wrong = score_information(objective, evidence, renew)
         n_passes += 1
-        count_pass(codes, size)
+        codes[PASSES] += 1
+        codes[PASSED_ROWS] += size
+        codes[ROWS_SINCE] += size
         after = dot(gradient, step)
         if after < -0.25 * before and n_passes < MAX_PASSES:
             fraction *= max(0.1, before / (before - after))
             continue
         for k in range(d):
             theta[k] = trial[k]
-            vectors[BUILT, k] = trial[k]
-        decrement = ball_step(objective.radius, evidence)
+        if renew:
+            stale = 0.0
+            codes[ROWS_SINCE] = 0
+            for k in range(d):
+                vectors[BUILT, k] = theta[k]
+            decrement = ball_step(objective.radius, evidence)
+        else:
+            decrement = newton_step(evidence)
         if near and n_passes == 1:
-            numbers[KAPPA] = learned_kappa(numbers, decrement, basis)
+            learn_bend(evidence, decrement, errors, reach)
         near = near and decrement <= 1.0
         kappa = numbers[KAPPA] if near else max(FIRST_KAPPA, numbers[KAPPA])
-        reach = length(step, vectors[SCALES])
-        expected = decrement * kappa * numbers[UNIT] * reach
+        moved = length(step, vectors[SCALES])
+        expected = decrement * kappa * numbers[UNIT] * (stale + moved)
         settled = decrement <= goal or (decrement <= 0.5 and expected <= goal)
-        if settled or not (decrement < np.inf and reach < np.inf) or n_passes >= MAX_PASSES:
-            break
         before = dot(gradient, step)
-        fraction = min(1.0, max(LONGEST_STEP / numbers[UNIT], 2.0 * length(theta, vectors[SCALES])) / reach)
-    note_renewal(codes, size, True)
+        fraction = min(1.0, max(LONGEST_STEP / numbers[UNIT], 2.0 * length(theta, vectors[SCALES])) / moved)
+        inside = renew or stays_inside(objective.radius, evidence)
+        if inside and (settled or n_passes >= MAX_PASSES):
+            break
+        if not (decrement < np.inf and moved < np.inf and inside):
+            if renew:
+                break
+            for k in range(d):  # the same point again, with its information
+                step[k] = 0.0
+            before, settled = 0.0, False
+        renew = True
     take_last_step(objective, evidence, settled, expected, n_wrong)
 
 
@@ -677,36 +678,8 @@ def into_ball(radius: float, theta: Any, metric: Any) -> None:
 
 
 @helper
-def learned_kappa(numbers: Any, decrement: float, basis: float) -> float:
-    """Kappa after the first pass since pushes, which shows an error of ``decrement`` standard errors. O(1)."""
-    if not (0.0 < basis < np.inf and decrement < np.inf):
-        return float(numbers[KAPPA])
-    found = max(0.0, decrement - numbers[RESIDUAL]) / basis
-    return float(min(LARGEST_KAPPA, max(SMALLEST_KAPPA, found, KAPPA_DECAY * numbers[KAPPA])))
-
-
-@helper
-def count_pass(codes: Any, size: int) -> None:
-    """Count a pass over all comparisons. O(1)."""
-    codes[PASSES] += 1
-    codes[PASSED_ROWS] += size
-    codes[ROWS_SINCE] += size
-
-
-@helper
-def note_renewal(codes: Any, size: int, whole: bool) -> None:
-    """Note that the information is new, from all comparisons or from a sample. O(1)."""
-    codes[ROWS_SINCE] = 0
-    codes[ROWS_RENEWED] = size
-    if whole:
-        codes[ROWS_WHOLE] = size
-    else:
-        codes[SAMPLES] += 1
-
-
-@helper
 def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float, n_wrong: int) -> None:
-    """Take the last step if the search is settled, and note how things stand.
+    """Take the last step if the search is settled, note how things stand, and let theta follow the bend from here.
 
     ``expected`` is the distance from the maximum, in standard errors, that is predicted after that step, and
     ``n_wrong`` the number of comparisons that were not explained before it.
@@ -733,172 +706,127 @@ def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float
         vectors[DRIFT, k] = 0.0
         step[k] = theta[k] - vectors[BUILT, k]
     numbers[OFFSET] = length(step, vectors[SCALES])
+    numbers[BUILT_SQUARE] = 0.0
+    for k in range(d):
+        vectors[LEAD, k] = dot(evidence.information[k], step)
+        vectors[PRECISIONS, k] = evidence.information[k, k]
+        numbers[BUILT_SQUARE] += vectors[BUILT, k] * dot(evidence.information[k], vectors[BUILT])
+    bend_basis(evidence, theta, vectors[BENT])
+    follows = settled and numbers[MU] == 0.0 and numbers[REST] < FOLLOW_BELOW * numbers[KAPPA]
+    numbers[BEND] = bend_coefficient(numbers, float(size)) if follows else 0.0
     numbers[MU_BUILT] = numbers[MU]
     numbers[RESIDUAL] = expected
     codes[WARM] = settled and size >= max(WARM_AFTER, WARM_AFTER_PER_FEATURE * d)
     codes[CURRENT] = codes[N_LEARNED]
 
 
-# --- one step with the information on hand ------------------------------------------------------------------
-
-
-@kernel
-def retouch(objective: Any, evidence: Any, blocks: Any, tolerance: float) -> bool:
-    """Correct theta, which pushes have kept near a maximum inside the ball, by a step with the information on hand.
-
-    Parameters
-    ----------
-    objective : Objective
-    evidence : Evidence
-        History, scales, metric and information are read; theta, factor, information, numbers and codes are overwritten.
-    blocks : (capacity, d, 512) float64 or float32
-        The history's blocks in the precision in which to pass over them; it has no multiplicities.
-    tolerance : float
-        Standard errors to which the minimum is wanted; it is found to a tenth of that.
-
-    Returns
-    -------
-    bool
-        False when that did not do: :func:`solve` is due. Theta, kappa and the multiplier are then as they were.
-
-    Notes
-    -----
-    A pass costs O(n d), and there are at most 3. Now and then one renews the information, see
-    :func:`gradient_and_renewal`. Allocates scratch in the precision of the blocks: it is called once in hundreds of
-    comparisons.
-    """
-    theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
-    step = vectors[STEP]
-    d, size = theta.size, evidence.history.size[0]
-    if codes[WARM] == 0 or numbers[MU] > 0.0:
-        return False
-    points, tile = np.empty((2, d), blocks.dtype), np.empty((N_TILE, ROWS), blocks.dtype)
-    before = theta.copy()
-    goal = 0.1 * tolerance
-    expected = predicted_error(evidence)
-    errors, reach = drift(evidence)
-    kappa = numbers[KAPPA]
-    for n_passes in range(1, MOST_RETOUCHES + 1):
-        stale = 0.0
-        for k in range(d):
-            points[0, k], points[1, k] = theta[k], vectors[BUILT, k]
-            theta[k] = points[0, k]  # as it was rounded: the pass is exact there
-            stale += (vectors[SCALES, k] * (theta[k] - vectors[BUILT, k])) ** 2
-        stale = kappa * numbers[UNIT] * np.sqrt(stale)
-        old = codes[ROWS_SINCE] >= RENEW_AFTER * d * size
-        renew = old or n_passes == MOST_RETOUCHES or expected * stale > goal
-        count_pass(codes, size)
-        n_wrong = gradient_and_renewal(objective, evidence, blocks, points, tile, renew)
-        if renew:
-            stale = 0.0
-            for k in range(d):
-                vectors[BUILT, k] = theta[k]
-            decrement = ball_step(objective.radius, evidence)
-        else:
-            decrement = newton_step(evidence)
-        if n_passes == 1:
-            kappa = learned_kappa(numbers, decrement, errors * reach)
-        moved = numbers[UNIT] * length(step, vectors[SCALES])
-        inside = numbers[MU] == 0.0 and stays_inside(objective.radius, evidence)
-        if not (decrement <= 1.0 and moved < np.inf and inside):
-            break
-        expected = decrement * (stale + kappa * moved)
-        if decrement <= goal or (decrement <= 0.5 and expected <= goal):
-            numbers[KAPPA] = kappa
-            take_last_step(objective, evidence, True, expected, n_wrong)
-            return True
-        for k in range(d):
-            theta[k] += step[k]
-    for k in range(d):
-        theta[k] = before[k]
-    numbers[MU] = 0.0
-    return False
+# --- the bend -----------------------------------------------------------------------------------------------
 
 
 @helper
-def gradient_and_renewal(objective: Any, evidence: Any, blocks: Any, points: Any, tile: Any, renew: bool) -> int:
-    """Gradient of minus the loss in the precision of the blocks, and if wanted the information renewed.
+def bend_basis(evidence: Any, point: Any, out: Any) -> float:
+    """B(x) = (x'Hx) built + 2 (built'Hx) x, for x = point - built: the form that the error of a quadratic model takes.
 
-    Comparisons that came since the last renewal are added to the information. For the older ones a sample, each k-th
-    block, tells how it changed between where it was built and now. That change is small, and so is the noise of the
-    sample; samples take turns. All are taken when the history has grown by a quarter, and while it is short.
+    Where the gradient of the quadratic model vanishes the true one is T[x, x] / 2, T the third derivatives of minus the
+    loss: sums of -psi'''(e) z z z. For small margins psi'''(e) is about proportional to e = z'theta, so that T is made
+    of fourth moments of z. Those of a Gaussian are products of its second moments, in three pairings, and then
+    H^-1 T[x, x] = tau B(x): one number tells of all third derivatives. How well it does for other contrasts is learned
+    with it, see :func:`learn_bend`.
 
-    Parameters
-    ----------
-    objective : Objective
-    evidence : Evidence
-        ``vectors[GRADIENT]`` is overwritten; ``information`` is changed, and ``codes`` note it, if wanted.
-    blocks : (capacity, d, 512) float64 or float32
-        The history's blocks.
-    points : (2, d), of the same precision
-        Where the gradient is wanted, and where the information was built.
-    tile : (5, 512), of the same precision
-        Scratch.
-    renew : bool
-
-    Returns
-    -------
-    int
-        The number of comparisons that the point does not explain, z~'theta <= 0.
-
-    Notes
-    -----
-    O(n d), and O(m d^2 / 2) for the m comparisons that renew the information.
+    O(d). ``point`` is the anchor or theta; H x is LEAD, to which theta adds DRIFT. Returns |B(x)|^2 / |x|^2, in
+    standard errors.
     """
-    history, information, codes = evidence.history, evidence.information, evidence.codes
-    point, gradient = points[0], evidence.vectors[GRADIENT]
-    d, size = point.size, history.size[0]
-    n_old = codes[ROWS_RENEWED] // ROWS  # blocks that are full of comparisons which the information holds
-    stride = max(1, min(MOST_THINNED, n_old * ROWS // (SAMPLE_PER_FEATURE * d)))
-    if size >= WHOLE_AFTER * codes[ROWS_WHOLE] or not many_tell_of_each(evidence):
-        stride = 1
-    for k in range(d):
-        gradient[k] = -objective.ridge * point[k]
-    if renew and stride == 1:
-        penalty_terms(objective, point, gradient, information)
-    first = codes[SAMPLES] % stride
-    n_wrong = 0
-    for b in range((size + ROWS - 1) // ROWS):
-        block = blocks[history.owned[b]]
-        n_wrong += _margins_slopes_bends(objective, point, block, size - b * ROWS, tile)
-        _add_products(tile[SLOPES], block, d, tile[WORK], gradient)
-        if not renew:
-            continue
-        if stride == 1:
-            _add_information(tile[BENDS], block, tile, information)
-        elif b >= n_old:
-            for j in range(min(ROWS, codes[ROWS_RENEWED] - b * ROWS)):
-                tile[BENDS, j] = 0.0  # the information holds them
-            _add_information(tile[BENDS], block, tile, information)
-        elif b % stride == first:
-            share = n_old / len(range(first, n_old, stride))
-            _bends_gained(objective, points[1], block, share, tile)
-            _add_information(tile[BENDS], block, tile, information)
-    if renew:
-        mirror(information)
-        note_renewal(codes, size, stride == 1)
-    return n_wrong
-
-
-@helper
-def many_tell_of_each(evidence: Any) -> bool:
-    """Whether so many comparisons tell of each feature that a sample of them does. O(d)."""
     vectors = evidence.vectors
-    for k in range(vectors.shape[1]):
-        if vectors[SQUARES, k] < FEWEST_EFFECTIVE * vectors.shape[1] * vectors[SCALES, k] ** 2:
-            return False
-    return True
+    built = vectors[BUILT]
+    square, along = 0.0, 0.0
+    for k in range(built.size):
+        pull = vectors[LEAD, k] + vectors[DRIFT, k]
+        square += (point[k] - built[k]) * pull
+        along += built[k] * pull
+    for k in range(built.size):
+        out[k] = square * built[k] + 2.0 * along * (point[k] - built[k])
+    return float(square * evidence.numbers[BUILT_SQUARE] + 8.0 * along * along)
 
 
 @helper
-def _bends_gained(objective: Any, built: Any, block: Any, share: float, tile: Any) -> None:
-    """Replace the bends of a block by what they gained since they were those at ``built``, times a share."""
-    now = tile[PRODUCTS]
-    for j in range(ROWS):
-        now[j] = tile[BENDS, j]
-    _margins_slopes_bends(objective, built, block, 0, tile)
-    for j in range(ROWS):
-        tile[BENDS, j] = share * (now[j] - tile[BENDS, j])
+def follow_bend(radius: float, evidence: Any) -> None:
+    """Move theta by what the bend gained since it was last moved. O(d).
+
+    Where that is too much for a correction, or leads out of the ball, theta stays and a pass is due; in the first case
+    the coefficient is learned anew.
+    """
+    theta, vectors, numbers, now = evidence.theta, evidence.vectors, evidence.numbers, evidence.vectors[WHITENED]
+    bend = numbers[BEND]
+    share = np.abs(bend) * np.sqrt(bend_basis(evidence, theta, now))
+    square = 0.0
+    for k in range(theta.size):
+        square += (vectors[METRIC, k] * (theta[k] + bend * (now[k] - vectors[BENT, k]))) ** 2
+    if not share <= MOST_BENT:
+        numbers[BEND_TOP] = numbers[BEND_BOTTOM] = 0.0
+    if not (share <= MOST_BENT and square <= radius * radius):
+        numbers[RESIDUAL] = np.inf
+        return
+    for k in range(theta.size):
+        theta[k] += bend * (now[k] - vectors[BENT, k])
+        vectors[BENT, k] = now[k]
+
+
+@helper
+def bend_gained(evidence: Any) -> None:
+    """B at theta less B at the anchor, into ``vectors[PULL]``. O(d).
+
+    Overwrites DRIFT: theta is about to be anchored anew.
+    """
+    vectors = evidence.vectors
+    gained, anchored = vectors[PULL], vectors[WHITENED]
+    bend_basis(evidence, evidence.theta, gained)
+    for k in range(gained.size):
+        vectors[DRIFT, k] = 0.0
+    bend_basis(evidence, vectors[ANCHOR], anchored)
+    for k in range(gained.size):
+        gained[k] -= anchored[k]
+
+
+@helper
+def learn_bend(evidence: Any, decrement: float, errors: float, reach: float) -> None:
+    """Learn from the first pass since pushes, which shows an error of ``decrement`` standard errors.
+
+    ``vectors[PULL]`` is what :func:`bend_gained` left there; it is overwritten. The error that the pass would have
+    found, had theta not followed the bend, is what it found and what was corrected; the coefficient is fitted to that,
+    in standard errors. ``errors`` and ``reach`` are the :func:`drift` before the pass, by which kappa is measured.
+
+    O(d^2).
+    """
+    numbers, gained, n = evidence.numbers, evidence.vectors[PULL], float(evidence.history.size[0])
+    basis = errors * reach
+    if not (0.0 < basis < np.inf and decrement < np.inf and numbers[RESIDUAL] < np.inf):
+        return
+    bend, along = numbers[BEND], dot(evidence.vectors[GRADIENT], gained)
+    square = squared_gram_norm(evidence.factor, gained)
+    evidence.codes[LESSONS] += 1
+    for place, other in ((KAPPA, 0.0), (REST, bend_coefficient(numbers, n))):
+        more = bend - other
+        found = np.sqrt(max(0.0, decrement * decrement + more * (2.0 * along + more * square)))
+        numbers[place] = learned_kappa(numbers[place], (found - numbers[RESIDUAL]) / basis, evidence.codes[LESSONS])
+    if reach <= FARTHEST_BEND and decrement <= 1.0 and square < np.inf:
+        numbers[BEND_TOP] = BEND_DECAY * numbers[BEND_TOP] + (along + bend * square) / n
+        numbers[BEND_BOTTOM] = BEND_DECAY * numbers[BEND_BOTTOM] + square / (n * n)
+
+
+@helper
+def bend_coefficient(numbers: Any, n: float) -> float:
+    """The coefficient of the bend for n comparisons; 0 while none was learned. O(1)."""
+    return float(numbers[BEND_TOP] / (numbers[BEND_BOTTOM] * n)) if numbers[BEND_BOTTOM] > 0.0 else 0.0
+
+
+@helper
+def learned_kappa(before: float, found: float, lessons: int) -> float:
+    """Kappa after it was found anew: it falls slowly. O(1)."""
+    decay = FIRST_DECAY if lessons <= FIRST_LESSONS else KAPPA_DECAY
+    return float(min(LARGEST_KAPPA, max(SMALLEST_KAPPA, found, decay * before)))
+
+
+# --- steps --------------------------------------------------------------------------------------------------
 
 
 @helper
@@ -972,33 +900,7 @@ def ball_step(radius: float, evidence: Any) -> float:
         bent = whiten_contrast(factor, right, whitened)
         mu = max(0.0, mu + square / bent * (size - radius) / radius)
     evidence.numbers[MU] = mu
-    if d > WHOLE_PASS_FEATURES:
-        evidence.numbers[ROUGHNESS] = roughness(penalised, factor, vectors[SCALES], evidence.history.size[0])
     return float(decrement)
-
-
-@helper
-def roughness(gram: Any, factor: Any, scales: Any, size: int) -> float:
-    """Error of a gradient in single precision, in standard errors; inf where a feature's scale is out of its range.
-
-    Errors of rounding are like noise of each feature by itself. In standard errors such noise is the larger the more
-    the features are correlated: sum_k M_kk (M^-1)_kk is its variance, d when they are not. O(d^2).
-    """
-    variance = 0.0
-    for k in range(scales.size):
-        if not fits_single(scales[k]):
-            return np.inf
-        inverse = 0.0
-        for i in range(k, scales.size):
-            inverse += factor[i, k] * factor[i, k]
-        variance += gram[k, k] * inverse
-    return float(SINGLE * np.sqrt(variance) * (1.0 + SHARED_ROUNDING * np.sqrt(size)))
-
-
-@helper
-def fits_single(scale: float) -> bool:
-    """Whether the squares of a feature of this scale are well within the range of single precision."""
-    return scale == 0.0 or LEAST_SINGLE < scale < 1.0 / LEAST_SINGLE
 
 
 @helper
@@ -1170,8 +1072,6 @@ def learn_exactly(objective: Any, evidence: Any, contrast: Any, won: bool, keep:
             new_feature = new_feature or scales[k] == 0.0
             scales[k] = np.abs(contrast[k])
             new_scale = True
-            if not fits_single(scales[k]):
-                evidence.numbers[ROUGHNESS] = np.inf
     codes[N_LEARNED] += 1
     if codes[WARM] == 1:
         limit = 1.0 if keep else np.inf  # without a history there is nothing to solve
@@ -1181,6 +1081,8 @@ def learn_exactly(objective: Any, evidence: Any, contrast: Any, won: bool, keep:
             stays_warm = False
         if not (stays_warm and push(objective, evidence, contrast, sign, limit)):
             codes[WARM] = 0
+        elif keep and evidence.numbers[BEND] != 0.0:
+            follow_bend(objective.radius, evidence)
     return True
 
 

@@ -144,14 +144,12 @@ def spread(source: Any, target: Any) -> None:
         return
     if isinstance(source, History):
         n_full, rest = divmod(int(source.size[0]), ROWS)
-        for into, pool in zip(target.pools(), source.pools(), strict=True):
-            into[:n_full] = pool[source.owned[:n_full]]
+        target.blocks[:n_full] = source.blocks[source.owned[:n_full]]
         target.owned[:, :n_full] = np.arange(n_full)
         target.used[0] = n_full
         if rest:
             n = len(target.owned)
-            for into, pool in zip(target.pools(), source.pools(), strict=True):
-                into[n_full : n_full + n] = pool[source.owned[n_full]]
+            target.blocks[n_full : n_full + n] = source.blocks[source.owned[n_full]]
             target.owned[:, n_full] = n_full + np.arange(n)
             target.used[0] += n
         target.size[:] = source.size
