@@ -420,7 +420,9 @@ BEND_TOP, BEND_BOTTOM = 8, 9
 """Sums of the least squares by which the coefficient, times the number of comparisons, is learned."""
 BUILT_SQUARE = 10
 """built'H built."""
-N_NUMBERS = 11
+MOST = 11
+"""Comparisons, as large as a feature's largest, that tell of it: of the feature of which most do."""
+N_NUMBERS = 12
 
 # Places in `codes`.
 STATUS = 0
@@ -446,7 +448,7 @@ class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
     theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (16, d) float64, numbers
-    (11,) float64 and codes (8,) int64, whose places have names in this module; history; information (d, d) float64, H
+    (12,) float64 and codes (8,) int64, whose places have names in this module; history; information (d, d) float64, H
     when it was last renewed; tile (5, 512) and penalised (d, d) float64, scratch.
     """
 
@@ -496,65 +498,59 @@ def length(vector: Any, metric: Any) -> float:
     return float(np.sqrt(square))
 
 
-@helper
-def drift(evidence: Any) -> tuple[float, float]:
-    """Drift Delta of theta since the last pass, and how far theta is from where the information was rebuilt.
+class Drift(NamedTuple):
+    """How theta moved since the last pass.
 
-    The first is |Delta|_H, on the boundary with the multiplier's part. The second is in units of the margins, and
-    takes both parts of the way for orthogonal. O(d), and O(d^2) on the boundary or where digits were lost; overwrites
-    ``vectors[PULL]``.
+    ``errors``, in standard errors, on the boundary with the multiplier's part. ``reach``, in units of the margins, with
+    the way from where the information was built, the two taken for orthogonal. ``concentration``: the sum of the
+    squared shares that features have in it, 1/d for equal shares and 1 for a single feature. ``rare``: see
+    :func:`drift`.
     """
-    theta, vectors = evidence.theta, evidence.vectors
-    square, terms, reach = 0.0, 0.0, 0.0
+
+    errors: float
+    reach: float
+    concentration: float
+    rare: float
+
+
+@helper
+def drift(evidence: Any) -> Drift:
+    """How theta moved since the last pass. O(d), and O(d^2) on the boundary or where digits were lost.
+
+    Kappa is learned from all features together. The third derivatives of a feature of which few comparisons tell do not
+    cancel as theirs do: its gradient is off by up to a tenth of sum |z_k|^3 Delta_k^2, and by the square root of that
+    many times as much when there are more. These errors add up to ``rare``, in standard errors. Where theta follows the
+    bend, features are much alike, and only those count of which much fewer comparisons tell than of another.
+
+    Overwrites ``vectors[PULL]``.
+    """
+    theta, vectors, numbers = evidence.theta, evidence.vectors, evidence.numbers
     moved = vectors[PULL]
+    few = RARER * numbers[MOST] if numbers[BEND] != 0.0 else np.inf
+    square, terms, reach, total, squares, rare = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(theta.size):
         moved[k] = theta[k] - vectors[ANCHOR, k]
         term = moved[k] * vectors[DRIFT, k]
         square += term
         terms += np.abs(term)
-        scaled = vectors[SCALES, k] * moved[k]
-        reach += scaled * scaled
-    # on the sphere theta takes a way that DRIFT knows nothing of
-    if evidence.numbers[MU] > 0.0 or square < LOST_DIGITS * terms:
-        square = squared_gram_norm(evidence.factor, moved)
-    reach += evidence.numbers[OFFSET] ** 2
-    return float(np.sqrt(square)), float(evidence.numbers[UNIT] * np.sqrt(reach))
-
-
-@helper
-def rare_error(evidence: Any) -> float:
-    """Error of the gradient, in standard errors, that rare features make by themselves. O(d).
-
-    Kappa is learned from all features together. The third derivatives of a feature of which few comparisons tell do not
-    cancel as theirs do: its gradient is off by up to a tenth of sum |z_k|^3 Delta_k^2, and by the square root of that
-    many times as much when there are more. Where theta follows the bend, features are much alike, and only those count
-    of which much fewer comparisons tell than of another.
-    """
-    theta, vectors = evidence.theta, evidence.vectors
-    most, total = np.inf, 0.0
-    if evidence.numbers[BEND] != 0.0:
-        most = 0.0
-        for k in range(theta.size):
-            if vectors[SCALES, k] > 0.0:
-                most = max(most, vectors[SQUARES, k] / vectors[SCALES, k] ** 2)
-    for k in range(theta.size):
-        square = vectors[SCALES, k] ** 2
-        if vectors[SQUARES, k] < RARER * most * square:
-            moved = square * (theta[k] - vectors[ANCHOR, k]) ** 2
-            total += min(vectors[SQUARES, k] / square, FEW) * moved * moved
-    return float(RARE * evidence.numbers[UNIT] ** 2 * np.sqrt(total))
-
-
-@helper
-def concentration(evidence: Any) -> float:
-    """Sum of the squared shares that features have in the drift: 1/d for equal shares, 1 for a single feature. O(d)."""
-    theta, vectors = evidence.theta, evidence.vectors
-    total, squares = 0.0, 0.0
-    for k in range(theta.size):
-        share = vectors[PRECISIONS, k] * (theta[k] - vectors[ANCHOR, k]) ** 2
+        scale = vectors[SCALES, k] * vectors[SCALES, k]
+        way = moved[k] * moved[k]
+        reach += scale * way
+        share = vectors[PRECISIONS, k] * way
         total += share
         squares += share * share
-    return float(squares / max(TINY, total * total))
+        if vectors[SQUARES, k] < few * scale:
+            rare += min(vectors[SQUARES, k], FEW * scale) * scale * way * way
+    # on the sphere theta takes a way that DRIFT knows nothing of
+    if numbers[MU] > 0.0 or square < LOST_DIGITS * terms:
+        square = squared_gram_norm(evidence.factor, moved)
+    unit = numbers[UNIT]
+    return Drift(
+        float(np.sqrt(square)),
+        float(unit * np.sqrt(reach + numbers[OFFSET] ** 2)),
+        float(squares / max(TINY, total * total)),
+        float(RARE * unit * unit * np.sqrt(rare)),
+    )
 
 
 @helper
@@ -568,11 +564,11 @@ def predicted_error(evidence: Any) -> float:
     the information out it is 1.5 + 13/d.
     """
     numbers, d = evidence.numbers, evidence.theta.size
-    errors, reach = drift(evidence)
+    errors, reach, concentration, rare = drift(evidence)
     kappa = numbers[KAPPA]
     if numbers[BEND] != 0.0:
-        kappa = max(numbers[REST], concentration(evidence) * kappa)
-    total = numbers[RESIDUAL] + max(kappa * errors * reach, rare_error(evidence))
+        kappa = max(numbers[REST], concentration * kappa)
+    total = numbers[RESIDUAL] + max(kappa * errors * reach, rare)
     if numbers[MU] > 0.0:  # the multiplier in the factor is out of date as well
         total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * errors
     margin = 1.5 + (1.0 if d <= WHOLE_PASS_FEATURES else 13.0) / d
@@ -618,7 +614,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         or codes[ROWS_SINCE] >= RENEW_AFTER * d * size
         or not predicted_error(evidence) * numbers[KAPPA] * numbers[UNIT] * stale <= goal
     )
-    errors, reach = drift(evidence)
+    before_pass = drift(evidence)
     bend_gained(evidence)
     into_ball(objective.radius, theta, vectors[METRIC])
     for k in range(d):
@@ -648,7 +644,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         else:
             decrement = newton_step(evidence)
         if near and n_passes == 1:
-            learn_bend(evidence, decrement, errors, reach)
+            learn_bend(evidence, decrement, before_pass.errors, before_pass.reach)
         near = near and decrement <= 1.0
         kappa = numbers[KAPPA] if near else max(FIRST_KAPPA, numbers[KAPPA])
         moved = length(step, vectors[SCALES])
@@ -706,8 +702,10 @@ def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float
         vectors[DRIFT, k] = 0.0
         step[k] = theta[k] - vectors[BUILT, k]
     numbers[OFFSET] = length(step, vectors[SCALES])
-    numbers[BUILT_SQUARE] = 0.0
+    numbers[BUILT_SQUARE] = numbers[MOST] = 0.0
     for k in range(d):
+        if vectors[SCALES, k] > 0.0:
+            numbers[MOST] = max(numbers[MOST], vectors[SQUARES, k] / vectors[SCALES, k] ** 2)
         vectors[LEAD, k] = dot(evidence.information[k], step)
         vectors[PRECISIONS, k] = evidence.information[k, k]
         numbers[BUILT_SQUARE] += vectors[BUILT, k] * dot(evidence.information[k], vectors[BUILT])
