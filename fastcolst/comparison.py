@@ -447,6 +447,8 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
         if value not in _BY_NAME:
             raise ValueError(f"{argument} is {value!r}; wanted one of {', '.join(map(repr, _BY_NAME))} or a model")
         return _BY_NAME[value]()
+    if isinstance(value, type) and value in _BY_NAME.values():
+        raise ValueError(f"{argument} is the class {value.__name__}; an instance is wanted: fc.{value.__name__}()")
     cls = type(value)
     missing = [name for name in ("cdf", "pdf", "raw", "perturb") if not callable(getattr(cls, name, None))]
     if missing:

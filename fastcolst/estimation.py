@@ -407,6 +407,8 @@ def estimator_of(value: Any) -> Any:
         if value not in _BY_NAME:
             raise ValueError(f"estimator is {value!r}; wanted {known} or an estimator")
         return _BY_NAME[value]()
+    if isinstance(value, type) and value in _BY_NAME.values():
+        raise ValueError(f"estimator is the class {value.__name__}; an instance is wanted: fc.{value.__name__}()")
     missing = [name for name in ("memory", "learn") if not callable(getattr(type(value), name, None))]
     if missing or isinstance(value, type):
         raise ValueError(f"estimator is {value!r}; wanted {known} or a NamedTuple with the methods memory and learn")

@@ -57,26 +57,31 @@ FIRST_KAPPA = 0.5
 SMALLEST_KAPPA = 0.002
 LARGEST_KAPPA = 2.0
 FIRST_DECAY = 0.7
-KAPPA_DECAY = 0.97
+KAPPA_DECAY = 0.99
 FIRST_LESSONS = 10
-"""Kappa, the largest value found lately, is forgotten at the first rate ten times: it starts as a guess."""
+"""Kappa and rest, the largest value found lately, are forgotten at the first rate ten times: they start as guesses."""
 BEND_DECAY = 0.9
+"""What a pass taught of the bend counts so much less at each later pass."""
 FARTHEST_BEND = 1.0
 """Drift, in units of the margins, up to which its error is taken for one of third order."""
 FOLLOW_BELOW = 0.5
 """Theta follows the bend when this leaves less than half of kappa."""
+SECOND_RIDGE = 0.001
+"""Ridge of the bend's second coefficient, in units of what is known of the first: it is of the first one's size."""
 MOST_BENT = 0.2
-"""Share of a drift up to which the bend corrects it: more is no correction."""
+"""The bend corrects theta by up to this share of its way from where the information was built."""
+MOST_GROWN = 1.5
+"""Growth of the history since a pass up to which theta follows the bend."""
 WHOLE_PASS_FEATURES = 16
 """Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
 RENEW_AFTER = 0.12
-"""With more features a pass without the information costs a tenth; the information is renewed after 0.12 d of them."""
+"""With more features the information is renewed after 0.12 d passes without it."""
 RARE = 0.1
-"""The largest third derivative of a loss, 0.096 of the logistic one in units of its margins."""
+"""The largest third derivative of the logistic loss, 0.096; half of it is the error, over sqrt(w) = 1/2."""
 FEW = 30
 """Comparisons, as large as a feature's largest, whose third derivatives may all have the same sign."""
 RARER = 0.25
-"""A feature is rare when so small a share of the comparisons that tell of another tell of it."""
+"""While theta follows the bend a feature is rare when fewer than this share of BEST_KNOWN tell of it."""
 TINY = 1e-300
 LOST_DIGITS = 1e-10
 """A sum that is so small beside its terms has lost so many digits that it is computed anew."""
@@ -230,7 +235,7 @@ class Objective(NamedTuple):
 
 
 @helper
-def slope_and_bend(objective: Any, e: float) -> tuple[float, float]:
+def slope_and_curvature(objective: Any, e: float) -> tuple[float, float]:
     """s(e) = -psi'(e) and w(e) = psi''(e) of one comparison."""
     model = objective.model
     if objective.score == 0:
@@ -277,14 +282,14 @@ def score_information(objective: Any, evidence: Any, with_information: bool) -> 
     n_wrong = 0
     for b in range((size + ROWS - 1) // ROWS):
         block = history.blocks[history.owned[b]]
-        n_wrong += _margins_slopes_bends(objective, theta, block, size - b * ROWS, tile)
+        n_wrong += _margins_slopes_curvatures(objective, theta, block, size - b * ROWS, tile)
         if history.multiplicities.shape[0] > 0:
             for j in range(ROWS):
                 tile[SLOPES, j] *= history.multiplicities[b, j]
-                tile[BENDS, j] *= history.multiplicities[b, j]
+                tile[CURVATURES, j] *= history.multiplicities[b, j]
         _add_products(tile[SLOPES], block, d, tile[WORK], gradient)
         if with_information:
-            _add_information(tile[BENDS], block, tile, information)
+            _add_information(block, tile, information)
     if with_information:
         for k in range(d):
             for l in range(k):
@@ -293,16 +298,16 @@ def score_information(objective: Any, evidence: Any, with_information: bool) -> 
 
 
 # Rows of a tile, scratch of 512 columns for a block.
-MARGINS, SLOPES, BENDS, PRODUCTS, WORK = 0, 1, 2, 3, 4
+MARGINS, SLOPES, CURVATURES, PRODUCTS, WORK = 0, 1, 2, 3, 4
 N_TILE = 5
 
 
 @helper
-def _margins_slopes_bends(objective: Any, theta: Any, block: Any, n_rows: int, tile: Any) -> int:
-    """Margins, slopes and bends of a block, into the tile; how many of its first rows theta does not explain."""
+def _margins_slopes_curvatures(objective: Any, theta: Any, block: Any, n_rows: int, tile: Any) -> int:
+    """Margins, slopes and curvatures of a block, into the tile; how many of its first rows theta does not explain."""
     margins = tile[MARGINS]
     _margins(theta, block, margins)
-    _slopes_and_bends(objective, margins, tile[SLOPES], tile[BENDS])
+    _slopes_and_curvatures(objective, margins, tile[SLOPES], tile[CURVATURES])
     n_wrong = 0
     for j in range(min(ROWS, n_rows)):
         n_wrong += margins[j] <= 0.0
@@ -310,9 +315,9 @@ def _margins_slopes_bends(objective: Any, theta: Any, block: Any, n_rows: int, t
 
 
 @helper
-def _add_information(weights: Any, block: Any, tile: Any, information: Any) -> None:
-    """Add sum w z z' over a block, below the diagonal."""
-    products = tile[PRODUCTS]
+def _add_information(block: Any, tile: Any, information: Any) -> None:
+    """Add sum w z z' over a block, below the diagonal. O(512 d^2 / 2)."""
+    weights, products = tile[CURVATURES], tile[PRODUCTS]
     for k in range(information.shape[0]):
         for j in range(ROWS):
             products[j] = weights[j] * block[k, j]
@@ -320,20 +325,14 @@ def _add_information(weights: Any, block: Any, tile: Any, information: Any) -> N
 
 
 @helper
-def _slopes_and_bends(objective: Any, margins: Any, slopes: Any, bends: Any) -> None:
+def _slopes_and_curvatures(objective: Any, margins: Any, slopes: Any, curvatures: Any) -> None:
     model = objective.model
     if objective.score == 0:
         for j in range(ROWS):
-            e = np.float64(margins[j])
-            slope, bend = score(model, e), curvature(model, e)
-            slopes[j] = slope
-            bends[j] = bend
+            slopes[j], curvatures[j] = score(model, margins[j]), curvature(model, margins[j])
     else:
         for j in range(ROWS):
-            e = np.float64(margins[j])
-            slope, bend = cdf(model, -e), pdf(model, e)
-            slopes[j] = slope
-            bends[j] = bend
+            slopes[j], curvatures[j] = cdf(model, -margins[j]), pdf(model, margins[j])
 
 
 @helper
@@ -385,19 +384,20 @@ ANCHOR = 2
 BUILT = 3
 """theta for which the information was last rebuilt."""
 DRIFT = 4
-"""H (theta - anchor), followed answer by answer while theta is inside the ball."""
+"""H (theta - anchor), by the factor's H, as answers moved theta inside the ball: what the bend moves is left out."""
 GRADIENT, STEP, TRIAL, RIGHT, WHITENED, PULL = 5, 6, 7, 8, 9, 10  # scratch
 RECESSION = 11
 """A direction along which the likelihood was last seen to grow for ever; 0 when none was."""
 SQUARES = 12
 """sum z_k^2 over the history."""
 LEAD = 13
-"""H (anchor - built)."""
+"""H (anchor - built), by the information on hand."""
 BENT = 14
-"""B, see :func:`bend_basis`, where theta was last corrected."""
-PRECISIONS = 15
-"""Diagonal of the information."""
-N_VECTORS = 16
+"""B at the anchor, see :func:`bend_basis`."""
+CORRECTION = 15
+"""What the bend has moved theta by since the last pass."""
+PULL_ALONG = 16  # scratch
+N_VECTORS = 17
 
 # Places in `numbers`.
 MU = 0
@@ -414,19 +414,21 @@ UNIT = 5
 """4 F'(0), by which margins are multiplied: 1 for the logistic model, and whatever the scale of a model is."""
 REST = 6
 """As kappa, for the error that remains when theta follows the bend; learned."""
-BEND = 7
-"""tau / 2, the coefficient of the bend, see :func:`bend_basis`; 0 while theta does not follow it."""
-BEND_TOP, BEND_BOTTOM = 8, 9
-"""Sums of the least squares by which the coefficient, times the number of comparisons, is learned."""
-BUILT_SQUARE = 10
+BEND, BEND_ALONG = 7, 8
+"""n tau / 2 and n upsilon / 2 for n comparisons, see :func:`bend_basis`; 0 while theta does not follow the bend."""
+BENT_ALONG = 9
+"""The factor of the second form at the anchor."""
+KNOWN, KNOWN_BOTH, KNOWN_ALONG, FOUND, FOUND_ALONG = 10, 11, 12, 13, 14
+"""Sums of the least squares by which the two are learned: the matrix and the right side of the normal equations."""
+BUILT_SQUARE = 15
 """built'H built."""
-MOST = 11
-"""Comparisons, as large as a feature's largest, that tell of it: of the feature of which most do."""
-N_NUMBERS = 12
+BEST_KNOWN = 16
+"""Comparisons that tell of the best-known feature, each by its share of the largest: max_k sum z_k^2 / max z_k^2."""
+N_NUMBERS = 17
 
 # Places in `codes`.
 STATUS = 0
-"""Of the last full solve or pass; see STATUSES."""
+"""Of the last solve; see STATUSES."""
 WARM = 1
 """1 when factor and theta hold, so that single answers can be pushed."""
 N_LEARNED = 2
@@ -440,16 +442,17 @@ PASSES = 5
 ROWS_SINCE = 6
 """Rows of history touched since the information was last renewed."""
 LESSONS = 7
-"""Passes from which kappa was learned."""
+"""Passes from which kappa, rest and the bend were learned."""
 N_CODES = 8
 
 
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
-    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1; vectors (16, d) float64, numbers
-    (12,) float64 and codes (8,) int64, whose places have names in this module; history; information (d, d) float64, H
-    when it was last renewed; tile (5, 512) and penalised (d, d) float64, scratch.
+    theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1 with the H that every push brings
+    up to date; vectors (17, d) float64, numbers (17,) float64 and codes (8,) int64, whose places have names in this
+    module; history; information (d, d) float64, H as it was when last renewed; tile (5, 512) and penalised (d, d)
+    float64, scratch.
     """
 
     theta: NDArray[np.float64]
@@ -499,12 +502,13 @@ def length(vector: Any, metric: Any) -> float:
 
 
 class Drift(NamedTuple):
-    """How theta moved since the last pass.
+    """How theta moved since the last pass, by Delta = theta - anchor.
 
-    ``errors``, in standard errors, on the boundary with the multiplier's part. ``reach``, in units of the margins, with
-    the way from where the information was built, the two taken for orthogonal. ``concentration``: the sum of the
-    squared shares that features have in it, 1/d for equal shares and 1 for a single feature. ``rare``: see
-    :func:`drift`.
+    errors: its length in standard errors, |Delta|_H, on the boundary with the multiplier's part. reach: its length in
+    units of the margins, with the way from where the information was built to the anchor, the two taken for orthogonal.
+    concentration: the sum of the squared shares that the features' H_kk Delta_k^2 have in their sum, 1/d for equal
+    shares and 1 for a single feature. rare: the error of the gradient that features make of which few comparisons tell,
+    in standard errors.
     """
 
     errors: float
@@ -517,16 +521,17 @@ class Drift(NamedTuple):
 def drift(evidence: Any) -> Drift:
     """How theta moved since the last pass. O(d), and O(d^2) on the boundary or where digits were lost.
 
-    Kappa is learned from all features together. The third derivatives of a feature of which few comparisons tell do not
-    cancel as theirs do: its gradient is off by up to a tenth of sum |z_k|^3 Delta_k^2, and by the square root of that
-    many times as much when there are more. These errors add up to ``rare``, in standard errors. Where theta follows the
-    bend, features are much alike, and only those count of which much fewer comparisons tell than of another.
+    Kappa is learned from all features together, but the third derivatives of a feature of which few comparisons tell do
+    not cancel as theirs do. Its gradient is off by up to 0.05 sum |z_k|^3 Delta_k^2, which is
+    0.1 max |z_k| Delta_k^2 sqrt(sum z_k^2) in standard errors while curvatures are near 1/4. Of more than 30
+    comparisons the signs differ, and the error stays what it is for 30. Where theta follows the bend features are much
+    alike, and only those count of which much fewer comparisons tell than of another.
 
     Overwrites ``vectors[PULL]``.
     """
     theta, vectors, numbers = evidence.theta, evidence.vectors, evidence.numbers
     moved = vectors[PULL]
-    few = RARER * numbers[MOST] if numbers[BEND] != 0.0 else np.inf
+    few = RARER * numbers[BEST_KNOWN] if numbers[BEND] != 0.0 else np.inf
     square, terms, reach, total, squares, rare = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(theta.size):
         moved[k] = theta[k] - vectors[ANCHOR, k]
@@ -536,7 +541,7 @@ def drift(evidence: Any) -> Drift:
         scale = vectors[SCALES, k] * vectors[SCALES, k]
         way = moved[k] * moved[k]
         reach += scale * way
-        share = vectors[PRECISIONS, k] * way
+        share = evidence.information[k, k] * way
         total += share
         squares += share * share
         if vectors[SQUARES, k] < few * scale:
@@ -554,23 +559,23 @@ def drift(evidence: Any) -> Drift:
 
 
 @helper
-def predicted_error(evidence: Any) -> float:
-    """Distance from the maximum in standard errors, as predicted from the :func:`drift`, with a margin. O(d).
+def predicted_error(evidence: Any, moved: Any) -> float:
+    """Distance from the maximum in standard errors, as predicted from the :func:`drift`, with a margin. O(1).
 
-    A pass is made when this exceeds the tolerance. Where theta follows the bend, but nearly all of the drift lies in
-    one feature, the error is that without the bend: then it may be of another form.
+    It is margin (residual + max(kappa errors reach, rare)); a pass is made when this exceeds the tolerance. Where theta
+    follows the bend kappa is that of the rest, but at least its own by the concentration: a drift in one feature may
+    have an error of another form.
 
     The margin, 1.5 + 1/d, is larger for few features: there one drift is a poorer guide to the next. Where passes leave
     the information out it is 1.5 + 13/d.
     """
     numbers, d = evidence.numbers, evidence.theta.size
-    errors, reach, concentration, rare = drift(evidence)
     kappa = numbers[KAPPA]
     if numbers[BEND] != 0.0:
-        kappa = max(numbers[REST], concentration * kappa)
-    total = numbers[RESIDUAL] + max(kappa * errors * reach, rare)
+        kappa = max(numbers[REST], moved.concentration * kappa)
+    total = numbers[RESIDUAL] + max(kappa * moved.errors * moved.reach, moved.rare)
     if numbers[MU] > 0.0:  # the multiplier in the factor is out of date as well
-        total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * errors
+        total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * moved.errors
     margin = 1.5 + (1.0 if d <= WHOLE_PASS_FEATURES else 13.0) / d
     return float(total * margin)
 
@@ -590,13 +595,15 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     Notes
     -----
     A pass costs O(n d^2), and there are at most 60. When pushes had kept theta near the maximum one pass is enough as a
-    rule. With more than 16 features that pass leaves the information as it is, and costs O(n d), unless this is old.
+    rule. With more than 16 features that pass leaves the information as it is, and costs O(n d), unless this is old, or
+    was built too far away for a step with it to reach the goal.
 
     A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
     than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
-    by a pass: its error is predicted as kappa times the decrement times the step in the scales of the data, or the way
-    from where the information was built. The first pass after pushes shows how large the error was, and so how well it
-    had been predicted: kappa and the bend follow.
+    by a pass: its error is predicted as the decrement times kappa, at least 0.5 when far away, times the length of the
+    step in units of the margins, and of the way from where the information was built if that was left as it is. The
+    first pass after pushes shows how large the error was, and so how well it had been predicted: kappa and the bend
+    follow.
     """
     theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
     gradient, step, trial = vectors[GRADIENT], vectors[STEP], vectors[TRIAL]
@@ -608,14 +615,18 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     for k in range(d):
         step[k] = theta[k] - vectors[BUILT, k]
     stale = length(step, vectors[SCALES])
+    drifted = drift(evidence)
     renew = (
         not near
         or d <= WHOLE_PASS_FEATURES
         or codes[ROWS_SINCE] >= RENEW_AFTER * d * size
-        or not predicted_error(evidence) * numbers[KAPPA] * numbers[UNIT] * stale <= goal
+        # what is predicted stands for the decrement that the pass will find
+        or not predicted_error(evidence, drifted) * numbers[KAPPA] * numbers[UNIT] * stale <= goal
     )
-    before_pass = drift(evidence)
-    bend_gained(evidence)
+    _, _, factor = bend_basis(evidence, vectors[PULL])
+    for k in range(d):
+        vectors[PULL, k] -= vectors[BENT, k]
+        vectors[PULL_ALONG, k] = (factor - numbers[BENT_ALONG]) * vectors[BUILT, k]
     into_ball(objective.radius, theta, vectors[METRIC])
     for k in range(d):
         step[k] = 0.0
@@ -644,7 +655,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         else:
             decrement = newton_step(evidence)
         if near and n_passes == 1:
-            learn_bend(evidence, decrement, before_pass.errors, before_pass.reach)
+            learn_from_pass(evidence, decrement, drifted)
         near = near and decrement <= 1.0
         kappa = numbers[KAPPA] if near else max(FIRST_KAPPA, numbers[KAPPA])
         moved = length(step, vectors[SCALES])
@@ -702,16 +713,17 @@ def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float
         vectors[DRIFT, k] = 0.0
         step[k] = theta[k] - vectors[BUILT, k]
     numbers[OFFSET] = length(step, vectors[SCALES])
-    numbers[BUILT_SQUARE] = numbers[MOST] = 0.0
+    numbers[BUILT_SQUARE] = numbers[BEST_KNOWN] = 0.0
     for k in range(d):
         if vectors[SCALES, k] > 0.0:
-            numbers[MOST] = max(numbers[MOST], vectors[SQUARES, k] / vectors[SCALES, k] ** 2)
+            numbers[BEST_KNOWN] = max(numbers[BEST_KNOWN], vectors[SQUARES, k] / vectors[SCALES, k] ** 2)
         vectors[LEAD, k] = dot(evidence.information[k], step)
-        vectors[PRECISIONS, k] = evidence.information[k, k]
+        vectors[CORRECTION, k] = 0.0
         numbers[BUILT_SQUARE] += vectors[BUILT, k] * dot(evidence.information[k], vectors[BUILT])
-    bend_basis(evidence, theta, vectors[BENT])
-    follows = settled and numbers[MU] == 0.0 and numbers[REST] < FOLLOW_BELOW * numbers[KAPPA]
-    numbers[BEND] = bend_coefficient(numbers, float(size)) if follows else 0.0
+    _, _, numbers[BENT_ALONG] = bend_basis(evidence, vectors[BENT])
+    numbers[BEND], numbers[BEND_ALONG] = 0.0, 0.0
+    if numbers[MU] == 0.0 and numbers[REST] < FOLLOW_BELOW * numbers[KAPPA]:
+        numbers[BEND], numbers[BEND_ALONG] = learned_bend(numbers)
     numbers[MU_BUILT] = numbers[MU]
     numbers[RESIDUAL] = expected
     codes[WARM] = settled and size >= max(WARM_AFTER, WARM_AFTER_PER_FEATURE * d)
@@ -722,99 +734,119 @@ def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float
 
 
 @helper
-def bend_basis(evidence: Any, point: Any, out: Any) -> float:
-    """B(x) = (x'Hx) built + 2 (built'Hx) x, for x = point - built: the form that the error of a quadratic model takes.
+def bend_basis(evidence: Any, out: Any) -> tuple[float, float, float]:
+    """The two forms that the error of a quadratic model takes at x = theta - built.
+
+    B(x) = (x'Hx) built + 2 (built'Hx) x,        C(x) = (built'Hx)^2 / (built'H built) built
 
     Where the gradient of the quadratic model vanishes the true one is T[x, x] / 2, T the third derivatives of minus the
-    loss: sums of -psi'''(e) z z z. For small margins psi'''(e) is about proportional to e = z'theta, so that T is made
-    of fourth moments of z. Those of a Gaussian are products of its second moments, in three pairings, and then
-    H^-1 T[x, x] = tau B(x): one number tells of all third derivatives. How well it does for other contrasts is learned
-    with it, see :func:`learn_bend`.
+    loss: sums of -psi'''(e) z z z. For centred Gaussian contrasts two numbers tell of all of them, since what z has
+    across theta does not depend on the margin e: but for the ridge H^-1 T[x, x] = tau B(x) + upsilon C(x), and the
+    maximum lies at half of this from that of the quadratic model. For small margins the mean of psi'''(e) over the two
+    answers is proportional to e, and upsilon is 0; the logistic model then has tau / 2 = 1 / n. How well this does for
+    other contrasts is learned, see :func:`learn_from_pass`.
 
-    O(d). ``point`` is the anchor or theta; H x is LEAD, to which theta adds DRIFT. Returns |B(x)|^2 / |x|^2, in
-    standard errors.
+    O(d). H x is LEAD + DRIFT. ``out`` becomes B(x). Returns x'Hx, built'Hx, and the factor of built in C(x).
     """
-    vectors = evidence.vectors
+    theta, vectors, square_built = evidence.theta, evidence.vectors, evidence.numbers[BUILT_SQUARE]
     built = vectors[BUILT]
     square, along = 0.0, 0.0
     for k in range(built.size):
         pull = vectors[LEAD, k] + vectors[DRIFT, k]
-        square += (point[k] - built[k]) * pull
+        square += (theta[k] - built[k]) * pull
         along += built[k] * pull
     for k in range(built.size):
-        out[k] = square * built[k] + 2.0 * along * (point[k] - built[k])
-    return float(square * evidence.numbers[BUILT_SQUARE] + 8.0 * along * along)
+        out[k] = square * built[k] + 2.0 * along * (theta[k] - built[k])
+    return square, along, along * along / square_built if square_built > 0.0 else 0.0
+
+
+@helper
+def per_comparison(codes: Any) -> float:
+    """What tau / 2 is when n tau / 2 is 1, for n comparisons of which m came since the last pass: (1 - m/2n) / n. O(1).
+
+    The others' errors count from the anchor. Those m were learned on the way from there, and have half as much.
+    """
+    n, m = float(codes[N_LEARNED]), float(codes[N_LEARNED] - codes[CURRENT])
+    return (1.0 - 0.5 * m / n) / n
 
 
 @helper
 def follow_bend(radius: float, evidence: Any) -> None:
-    """Move theta by what the bend gained since it was last moved. O(d).
+    """Correct theta by the bend since the anchor. O(d).
 
-    Where that is too much for a correction, or leads out of the ball, theta stays and a pass is due; in the first case
-    the coefficient is learned anew.
+    Where that is too much for a correction, leads out of the ball, or the history has grown by half, theta stays and a
+    pass is due; in the first case the coefficients are learned anew.
     """
-    theta, vectors, numbers, now = evidence.theta, evidence.vectors, evidence.numbers, evidence.vectors[WHITENED]
-    bend = numbers[BEND]
-    share = np.abs(bend) * np.sqrt(bend_basis(evidence, theta, now))
-    square = 0.0
+    theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
+    step, correction = vectors[STEP], vectors[CORRECTION]
+    tau = per_comparison(codes)
+    first, second = tau * numbers[BEND], tau * numbers[BEND_ALONG]
+    square, along, factor = bend_basis(evidence, step)
+    on_built, on_way = first * square + second * factor, 2.0 * first * along
+    size = on_built * on_built * numbers[BUILT_SQUARE] + on_way * (2.0 * on_built * along + on_way * square)
+    more = second * (factor - numbers[BENT_ALONG])
     for k in range(theta.size):
-        square += (vectors[METRIC, k] * (theta[k] + bend * (now[k] - vectors[BENT, k]))) ** 2
-    if not share <= MOST_BENT:
-        numbers[BEND_TOP] = numbers[BEND_BOTTOM] = 0.0
-    if not (share <= MOST_BENT and square <= radius * radius):
+        step[k] = first * (step[k] - vectors[BENT, k]) + more * vectors[BUILT, k] - correction[k]
+    is_small = size <= MOST_BENT * MOST_BENT * square
+    if not is_small:
+        for place in range(KNOWN, FOUND_ALONG + 1):
+            numbers[place] = 0.0
+    if not is_small or codes[N_LEARNED] > MOST_GROWN * codes[CURRENT] or not stays_inside(radius, evidence):
         numbers[RESIDUAL] = np.inf
         return
     for k in range(theta.size):
-        theta[k] += bend * (now[k] - vectors[BENT, k])
-        vectors[BENT, k] = now[k]
+        theta[k] += step[k]
+        correction[k] += step[k]
 
 
 @helper
-def bend_gained(evidence: Any) -> None:
-    """B at theta less B at the anchor, into ``vectors[PULL]``. O(d).
+def learn_from_pass(evidence: Any, decrement: float, drifted: Any) -> None:
+    """Learn kappa, rest and the bend from the first pass since pushes, which shows an error of ``decrement``.
 
-    Overwrites DRIFT: theta is about to be anchored anew.
-    """
-    vectors = evidence.vectors
-    gained, anchored = vectors[PULL], vectors[WHITENED]
-    bend_basis(evidence, evidence.theta, gained)
-    for k in range(gained.size):
-        vectors[DRIFT, k] = 0.0
-    bend_basis(evidence, vectors[ANCHOR], anchored)
-    for k in range(gained.size):
-        gained[k] -= anchored[k]
-
-
-@helper
-def learn_bend(evidence: Any, decrement: float, errors: float, reach: float) -> None:
-    """Learn from the first pass since pushes, which shows an error of ``decrement`` standard errors.
-
-    ``vectors[PULL]`` is what :func:`bend_gained` left there; it is overwritten. The error that the pass would have
-    found, had theta not followed the bend, is what it found and what was corrected; the coefficient is fitted to that,
-    in standard errors. ``errors`` and ``reach`` are the :func:`drift` before the pass, by which kappa is measured.
+    ``vectors[PULL]`` and ``vectors[PULL_ALONG]`` are what B and C gained since the anchor; they are overwritten. The
+    error that the pass would have found with other coefficients is what it found and what was corrected; the
+    coefficients are fitted to that, in standard errors. Kappa is the error without the bend, less the residual, by the
+    drift's errors and reach; rest is the same with the coefficients known so far; neither falls fast. Nothing is
+    learned where the residual is infinite, since theta did not follow the bend to the end.
 
     O(d^2).
     """
-    numbers, gained, n = evidence.numbers, evidence.vectors[PULL], float(evidence.history.size[0])
-    basis = errors * reach
+    numbers, vectors, codes = evidence.numbers, evidence.vectors, evidence.codes
+    b, c, basis, tau = vectors[PULL], vectors[PULL_ALONG], drifted.errors * drifted.reach, per_comparison(codes)
     if not (0.0 < basis < np.inf and decrement < np.inf and numbers[RESIDUAL] < np.inf):
         return
-    bend, along = numbers[BEND], dot(evidence.vectors[GRADIENT], gained)
-    square = squared_gram_norm(evidence.factor, gained)
-    evidence.codes[LESSONS] += 1
-    for place, other in ((KAPPA, 0.0), (REST, bend_coefficient(numbers, n))):
-        more = bend - other
-        found = np.sqrt(max(0.0, decrement * decrement + more * (2.0 * along + more * square)))
-        numbers[place] = learned_kappa(numbers[place], (found - numbers[RESIDUAL]) / basis, evidence.codes[LESSONS])
-    if reach <= FARTHEST_BEND and decrement <= 1.0 and square < np.inf:
-        numbers[BEND_TOP] = BEND_DECAY * numbers[BEND_TOP] + (along + bend * square) / n
-        numbers[BEND_BOTTOM] = BEND_DECAY * numbers[BEND_BOTTOM] + square / (n * n)
+    for k in range(b.size):
+        b[k] *= tau
+        c[k] *= tau
+    gb, gc = dot(vectors[GRADIENT], b), dot(vectors[GRADIENT], c)
+    bb, cc = squared_gram_norm(evidence.factor, b), squared_gram_norm(evidence.factor, c)
+    bc = dot(b, c)  # in standard errors now
+    codes[LESSONS] += 1
+    known = learned_bend(numbers)
+    for place, first, second in ((KAPPA, 0.0, 0.0), (REST, known[0], known[1])):
+        p, q = numbers[BEND] - first, numbers[BEND_ALONG] - second
+        square = decrement * decrement + p * (2.0 * gb + p * bb) + q * (2.0 * gc + q * cc) + 2.0 * p * q * bc
+        found = np.sqrt(max(0.0, square)) - numbers[RESIDUAL]
+        numbers[place] = learned_kappa(numbers[place], found / basis, codes[LESSONS])
+    if drifted.reach <= FARTHEST_BEND and decrement <= 1.0 and bb < np.inf and cc < np.inf:
+        p, q = numbers[BEND], numbers[BEND_ALONG]
+        numbers[KNOWN] = BEND_DECAY * numbers[KNOWN] + bb
+        numbers[KNOWN_BOTH] = BEND_DECAY * numbers[KNOWN_BOTH] + bc
+        numbers[KNOWN_ALONG] = BEND_DECAY * numbers[KNOWN_ALONG] + cc
+        numbers[FOUND] = BEND_DECAY * numbers[FOUND] + gb + p * bb + q * bc
+        numbers[FOUND_ALONG] = BEND_DECAY * numbers[FOUND_ALONG] + gc + p * bc + q * cc
 
 
 @helper
-def bend_coefficient(numbers: Any, n: float) -> float:
-    """The coefficient of the bend for n comparisons; 0 while none was learned. O(1)."""
-    return float(numbers[BEND_TOP] / (numbers[BEND_BOTTOM] * n)) if numbers[BEND_BOTTOM] > 0.0 else 0.0
+def learned_bend(numbers: Any) -> tuple[float, float]:
+    """n tau / 2 and n upsilon / 2 as learned; 0 while nothing was. O(1)."""
+    known, both = numbers[KNOWN], numbers[KNOWN_BOTH]
+    along = numbers[KNOWN_ALONG] + SECOND_RIDGE * known
+    determinant = known * along - both * both
+    if not determinant > 0.0:
+        return 0.0, 0.0
+    first = (along * numbers[FOUND] - both * numbers[FOUND_ALONG]) / determinant
+    return first, (known * numbers[FOUND_ALONG] - both * numbers[FOUND]) / determinant
 
 
 @helper
@@ -895,8 +927,8 @@ def ball_step(radius: float, evidence: Any) -> float:
             break
         for k in range(d):
             right[k] = metric[k] * metric[k] * (theta[k] + step[k])
-        bent = whiten_contrast(factor, right, whitened)
-        mu = max(0.0, mu + square / bent * (size - radius) / radius)
+        normal = whiten_contrast(factor, right, whitened)
+        mu = max(0.0, mu + square / normal * (size - radius) / radius)
     evidence.numbers[MU] = mu
     return float(decrement)
 
@@ -954,7 +986,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     With v = H^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = S(e + q s). Then theta += s v, and the
     curvature at the new margin enters H. On the boundary v is made tangent to the ball. Returns False, and changes
     nothing, when the step would be longer than ``limit`` standard errors, or leads out of the ball or off its boundary:
-    a full solve is due.
+    a solve is due.
 
     O(d^2).
     """
@@ -1029,12 +1061,12 @@ def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
     at the curvature when, as far as the last two tell, it would matter less than 1e-12 of the information.
     """
     low = 0.0
-    high, w = slope_and_bend(objective, e)
+    high, w = slope_and_curvature(objective, e)
     s = high / (1.0 + q * w)
     last = high
     for _ in range(100):
         before = w
-        f, w = slope_and_bend(objective, e + q * s)
+        f, w = slope_and_curvature(objective, e + q * s)
         excess = s - f
         if excess > 0.0:
             high = s
@@ -1090,7 +1122,7 @@ def is_inexact(evidence: Any, tolerance: float) -> bool:
     codes = evidence.codes
     if codes[CURRENT] == codes[N_LEARNED]:
         return False
-    return codes[WARM] == 0 or not predicted_error(evidence) <= tolerance
+    return codes[WARM] == 0 or not predicted_error(evidence, drift(evidence)) <= tolerance
 
 
 def distance(evidence: Evidence, exact: Evidence) -> float:

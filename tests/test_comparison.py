@@ -333,7 +333,7 @@ class NotATuple:
         (OnlyCdf(), r"comparison is OnlyCdf.*\(without: pdf, raw, perturb\)"),
         (None, r"comparison is None; .*\(without: cdf, pdf, raw, perturb\)"),
         (1.0, r"comparison is 1\.0; "),
-        (BradleyTerry, r"comparison is <class .*BradleyTerry.*; wanted"),
+        (BradleyTerry, r"comparison is the class BradleyTerry; an instance is wanted"),
         (NotATuple(), r"comparison: register needs a class that derives from typing\.NamedTuple"),
         (
             Lopsided(),

@@ -274,7 +274,7 @@ def test_an_estimator_of_ones_own_learns_in_a_kernel():
             None,
             r"estimator is None; wanted 'sgd', 'mle', 'online-newton' or a NamedTuple with the methods",
         ),
-        (SGD, r"estimator is <class .*SGD"),
+        (SGD, r"estimator is the class SGD; an instance is wanted: fc.SGD\(\)"),
         (Forgetful(), r"estimator is Forgetful"),
         (NotATuple(), r"estimator: register needs a class that derives from typing\.NamedTuple"),
     ],
