@@ -1,0 +1,63 @@
+"""The exact estimate alone, without a policy: ten million comparisons, theta wanted at each of them.
+
+Prints seconds of processor time for a million comparisons, the process's memory in MB, and the final distance from the
+exact estimate in standard errors.
+"""
+
+from __future__ import annotations
+
+import copy
+import resource
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import fastcolst as fc
+from fastcolst._compile import kernel
+from fastcolst.estimation import FULL, LEARNED, STALE, is_stale, learn
+from fastcolst.likelihood import WARM, distance
+
+ROWS = 50_000
+
+
+@kernel
+def learn_all(estimator: Any, model: Any, memory: Any, contrasts: Any, wins: Any) -> tuple[int, int]:
+    """Learn comparisons until the estimator asks for something: a code, and how many were learned."""
+    for row in range(wins.size):
+        if is_stale(estimator, memory, True):
+            return STALE, row
+        code = learn(estimator, model, memory, contrasts[row], wins[row])
+        if code != LEARNED:
+            return code, row
+    return LEARNED, wins.size
+
+
+def main(n: int) -> None:
+    policy, rng = fc.CoLSTIM(10), np.random.default_rng(1)
+    estimator, model = policy._rule.estimator, policy._rule.model
+    theta, memory, seconds = rng.normal(size=10) * 0.3, estimator.memory(10), 0.0
+    for start in range(-ROWS, n, ROWS):  # the first block compiles
+        if start == 0:
+            memory = estimator.memory(10)
+        contrasts = rng.normal(size=(ROWS, 10)) * 0.5
+        wins = contrasts @ theta + rng.logistic(size=ROWS) > 0
+        before, done = time.process_time(), 0
+        while done < ROWS:
+            code, learned = learn_all(estimator, model, memory, contrasts[done:], wins[done:])
+            done += learned
+            if code == STALE:
+                estimator.refresh(model, memory)
+            elif code == FULL:
+                memory = estimator.grown(memory, ROWS - done)
+        seconds += (time.process_time() - before) * (start >= 0)
+    exact = copy.deepcopy(memory)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    exact.codes[WARM] = 0
+    estimator.exact().refresh(model, exact)
+    print(1e6 * seconds / n, megabytes, distance(memory, exact))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
