@@ -189,6 +189,12 @@ def ball_radius(radius: float) -> float:
     return AUTO_RADIUS if radius < 0.0 else radius
 
 
+@helper
+def has_scaled_ball(radius: float) -> bool:
+    """Whether theta is measured in the scales of the features: for "auto", and where there is no ball."""
+    return not 0.0 < radius < math.inf
+
+
 @register
 class MLE(NamedTuple):
     """The maximum-likelihood estimate of everything seen, at every moment, to a stated tolerance.
@@ -284,7 +290,7 @@ class MLE(NamedTuple):
 
     def learn(self, model: Any, memory: Any, contrast: Any, won: bool) -> int:
         """Learn one comparison; see :func:`learn`."""
-        objective = Objective(model, self.score, self.ridge, ball_radius(self.radius))
+        objective = Objective(model, self.score, self.ridge, ball_radius(self.radius), has_scaled_ball(self.radius))
         return LEARNED if learn_exactly(objective, memory, contrast, won, True) else FULL
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
@@ -297,9 +303,9 @@ class MLE(NamedTuple):
 
     def refresh(self, model: Any, memory: Any) -> None:
         """Bring theta within the tolerance of the maximum."""
-        own_radius = 0.0 < self.radius < math.inf
-        memory.vectors[METRIC] = 1.0 if own_radius else memory.vectors[SCALES]
-        solve(Objective(model, self.score, self.ridge, ball_radius(self.radius)), memory, self.tolerance)
+        radius, scaled = ball_radius(self.radius), has_scaled_ball(self.radius)
+        memory.vectors[METRIC] = memory.vectors[SCALES] if scaled else 1.0
+        solve(Objective(model, self.score, self.ridge, radius, scaled), memory, self.tolerance)
 
 
 FIRST_ROOM = 4096
@@ -374,7 +380,7 @@ class OnlineNewton(NamedTuple):
         remembered = memory.codes[N_LEARNED] < self.history
         if not remembered and memory.codes[WARM] == 0:
             return STALE
-        objective = Objective(model, self.score, self.ridge, np.inf)
+        objective = Objective(model, self.score, self.ridge, np.inf, True)
         return LEARNED if learn_exactly(objective, memory, contrast, won, remembered) else FULL
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:

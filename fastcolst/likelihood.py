@@ -226,12 +226,16 @@ def append(history: Any, contrast: Any, sign: float) -> bool:
 
 
 class Objective(NamedTuple):
-    """What is minimised: the model, which score (0 likelihood, 1 residual), the ridge, and the radius of the ball."""
+    """What is minimised: the model, which score (0 likelihood, 1 residual), the ridge, and the radius of the ball.
+
+    ``scaled`` tells whether the ball is that of the features' scales, and so changes with them.
+    """
 
     model: Any
     score: int
     ridge: float
     radius: float
+    scaled: bool = True
 
 
 @helper
@@ -1106,7 +1110,9 @@ def learn_exactly(objective: Any, evidence: Any, contrast: Any, won: bool, keep:
     if codes[WARM] == 1:
         limit = 1.0 if keep else np.inf  # without a history there is nothing to solve
         # on the ball, or near it, a new scale changes the ball; of a new feature the information knows nothing
-        stays_warm = not new_scale or (evidence.numbers[MU] == 0.0 and is_far_inside(objective.radius, evidence))
+        stays_warm = not (new_scale and objective.scaled) or (
+            evidence.numbers[MU] == 0.0 and is_far_inside(objective.radius, evidence)
+        )
         if keep and new_feature:
             stays_warm = False
         if not (stays_warm and push(objective, evidence, contrast, sign, limit)):

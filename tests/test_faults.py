@@ -74,8 +74,8 @@ FAULTS = {
     ),
     "ridge where none is asked, in the estimate": Fault(
         "estimation.py",
-        "solve(Objective(model, self.score, self.ridge, ball_radius(self.radius)), memory, self.tolerance)",
-        "solve(Objective(model, self.score, self.ridge + 1.0, ball_radius(self.radius)), memory, self.tolerance)",
+        "solve(Objective(model, self.score, self.ridge, radius, scaled), memory, self.tolerance)",
+        "solve(Objective(model, self.score, self.ridge + 1.0, radius, scaled), memory, self.tolerance)",
         f"{CONTRACT}[CoLSTIM-mle-bradley-terry-likelihood]",
     ),
     "greedy leader for MaxInP": Fault(
