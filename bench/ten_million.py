@@ -52,8 +52,8 @@ def main(n: int) -> None:
             elif code == FULL:
                 memory = estimator.grown(memory, ROWS - done)
         seconds += (time.process_time() - before) * (start >= 0)
-    exact = copy.deepcopy(memory)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    exact = copy.deepcopy(memory)
     exact.codes[WARM] = 0
     estimator.exact().refresh(model, exact)
     print(1e6 * seconds / n, megabytes, distance(memory, exact))
