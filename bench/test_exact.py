@@ -84,18 +84,18 @@ def test_refit_by_scikit_learn(benchmark, report):
         C=np.inf, fit_intercept=False, solver="newton-cholesky", warm_start=True, tol=1e-6
     )
     refit.fit(contrasts[:n], wins[:n])
-    theirs = []
+    theirs = []  # seconds of this thread: others of NumPy's linear algebra go on waiting when there is nothing to do
     for k in range(n, n + 20):
-        start = time.process_time()
+        start = time.thread_time()
         refit.fit(contrasts[:k], wins[:k])
-        theirs.append(time.process_time() - start)
+        theirs.append(time.thread_time() - start)
     ours = []
     for _ in range(5):
         policy = fc.CoLSTIM(d)
         policy.learn_and_predict(contrasts[:n], wins[:n])
-        start = time.process_time()
+        start = time.thread_time()
         policy.learn_and_predict(contrasts[n:], wins[n:])
-        ours.append((time.process_time() - start) / 1000)
+        ours.append((time.thread_time() - start) / 1000)
     benchmark.pedantic(refit.fit, args=(contrasts[:n], wins[:n]), rounds=3, iterations=1)
     report("scikit-learn's refit over our round, t=2,000", min(theirs) / min(ours), 1000, "times", at_least=True)
 
