@@ -225,7 +225,7 @@ class MLE(NamedTuple):
     Notes
     -----
     A comparison costs O(d^2), and now and then a pass over all of them O(n d^2); with more than 16 features most passes
-    cost O(n d). Memory: 8 d bytes for each comparison. The distance from the maximum is predicted, not computed.
+    cost O(n d). Memory: 8.1 d bytes for each comparison. The distance from the maximum is predicted, not computed.
     Up to a tolerance of 0.01 about one audit in a thousand finds it above the tolerance, on the streams of experiments
     fewer, and on one-hot contrasts once by 1.2 tolerances; at 0.1 it may be one in a hundred.
 

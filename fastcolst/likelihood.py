@@ -13,6 +13,7 @@ The distance of two estimates in standard errors is |H^{1/2} (theta - other)|, H
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -43,7 +44,13 @@ __all__ = [
 ]
 
 ROWS = 512
-"""Comparisons in a block: kernels run over whole blocks, whose rows lie in the first-level cache by coordinate."""
+"""Comparisons in a block: kernels run over whole blocks, which hold them by coordinate."""
+
+PITCH = ROWS + 8
+"""Numbers from one coordinate to the next in a block: a line of the cache more, or all would have one place there."""
+
+LANES = 64
+"""Sums into which an inner product over a block is split at first, each of eight products."""
 
 LEAST_GROWTH = 2**26
 """Bytes by which an outgrown pool grows at least."""
@@ -104,9 +111,10 @@ likelihood. not-converged: passes ran out."""
 class History(NamedTuple):
     """Signed contrasts, in blocks of 512 by coordinate.
 
-    blocks (capacity, d, 512) float64, a pool that several histories may share; multiplicities (capacity, 512) float64,
-    how often each counts, or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this
-    history's, in their order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
+    blocks (capacity, d, 520) float64, a pool that several histories may share, with eight columns of zeros;
+    multiplicities (capacity, 512) float64, how often each counts, or (0, 512) when each counts once; owned (capacity,)
+    int64, which blocks of the pool are this history's, in their order; size (1,) int64, comparisons; used (1,) int64,
+    blocks of the pool that are taken.
 
     Several histories of one pool are stacked in ``owned`` and ``size`` only, (k, capacity) and (k, 1).
     """
@@ -127,7 +135,7 @@ class History(NamedTuple):
         """An empty history with room for a number of comparisons; memory that is not written to costs nothing."""
         capacity = max(1, -(-n_rows // ROWS))
         return cls(
-            np.empty((capacity, n_features, ROWS)),
+            _on_cache_lines((capacity, n_features, PITCH)),
             np.empty((0, ROWS)),
             np.zeros(capacity, np.int64),
             np.zeros(1, np.int64),
@@ -142,7 +150,8 @@ class History(NamedTuple):
         capacity = len(history.blocks)
         padded = np.zeros((capacity * ROWS, d))
         padded[:m] = contrasts
-        history.blocks[:] = padded.reshape(capacity, ROWS, d).transpose(0, 2, 1)
+        history.blocks[:, :, :ROWS] = padded.reshape(capacity, ROWS, d).transpose(0, 2, 1)
+        history.blocks[:, :, ROWS:] = 0.0
         counts = np.zeros(capacity * ROWS)
         counts[:m] = multiplicities
         history.owned[:] = np.arange(capacity)
@@ -180,7 +189,7 @@ class History(NamedTuple):
 
     def _resized(self, capacity: int) -> Self:
         used = int(self.used[0])
-        blocks = np.empty((capacity, *self.blocks.shape[1:]))
+        blocks = _on_cache_lines((capacity, *self.blocks.shape[1:]))
         blocks[:used] = self.blocks[:used]
         owned = np.zeros((*self.owned.shape[:-1], capacity), np.int64)
         owned[..., : self.owned.shape[-1]] = self.owned
@@ -193,6 +202,14 @@ class History(NamedTuple):
         used = int(self.used[0])
         kept = self._replace(blocks=self.blocks[:used].copy(), owned=self.owned[..., :used])
         return _restored, (*kept, len(self.blocks))
+
+
+def _on_cache_lines(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """An array, not initialised, that begins where a line of the cache does: no load then takes from two of them."""
+    size = math.prod(shape)
+    room = np.empty(size + 7)
+    start = -(room.ctypes.data // 8) % 8
+    return room[start : start + size].reshape(shape)
 
 
 def _restored(*fields: Any) -> History:
@@ -273,7 +290,9 @@ def score_information(objective: Any, evidence: Any, with_information: bool) -> 
     licence to reorder, so that every kernel rounds alike, and its error grows like log n within a block.
     """
     theta, gradient = evidence.vectors[TRIAL], evidence.vectors[GRADIENT]
-    history, information, tile = evidence.history, evidence.information, evidence.tile
+    history, information = evidence.history, evidence.information
+    margins, slopes, curvatures = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS)
+    products, work = np.empty(4 * ROWS), np.empty(4 * LANES)
     d = theta.size
     for k in range(d):
         gradient[k] = -objective.ridge * theta[k]
@@ -286,46 +305,22 @@ def score_information(objective: Any, evidence: Any, with_information: bool) -> 
     n_wrong = 0
     for b in range((size + ROWS - 1) // ROWS):
         block = history.blocks[history.owned[b]]
-        n_wrong += _margins_slopes_curvatures(objective, theta, block, size - b * ROWS, tile)
+        _margins(theta, block, margins)
+        for j in range(min(ROWS, size - b * ROWS)):
+            n_wrong += margins[j] <= 0.0
+        _slopes_and_curvatures(objective, margins, slopes, curvatures)
         if history.multiplicities.shape[0] > 0:
             for j in range(ROWS):
-                tile[SLOPES, j] *= history.multiplicities[b, j]
-                tile[CURVATURES, j] *= history.multiplicities[b, j]
-        _add_products(tile[SLOPES], block, d, tile[WORK], gradient)
+                slopes[j] *= history.multiplicities[b, j]
+                curvatures[j] *= history.multiplicities[b, j]
+        _add_products(slopes, block, d, work, gradient)
         if with_information:
-            _add_information(block, tile, information)
+            _add_information(curvatures, block, products, work, information)
     if with_information:
         for k in range(d):
             for l in range(k):
                 information[l, k] = information[k, l]
     return n_wrong
-
-
-# Rows of a tile, scratch of 512 columns for a block.
-MARGINS, SLOPES, CURVATURES, PRODUCTS, WORK = 0, 1, 2, 3, 4
-N_TILE = 5
-
-
-@helper
-def _margins_slopes_curvatures(objective: Any, theta: Any, block: Any, n_rows: int, tile: Any) -> int:
-    """Margins, slopes and curvatures of a block, into the tile; how many of its first rows theta does not explain."""
-    margins = tile[MARGINS]
-    _margins(theta, block, margins)
-    _slopes_and_curvatures(objective, margins, tile[SLOPES], tile[CURVATURES])
-    n_wrong = 0
-    for j in range(min(ROWS, n_rows)):
-        n_wrong += margins[j] <= 0.0
-    return n_wrong
-
-
-@helper
-def _add_information(block: Any, tile: Any, information: Any) -> None:
-    """Add sum w z z' over a block, below the diagonal. O(512 d^2 / 2)."""
-    weights, products = tile[CURVATURES], tile[PRODUCTS]
-    for k in range(information.shape[0]):
-        for j in range(ROWS):
-            products[j] = weights[j] * block[k, j]
-        _add_products(products, block, k + 1, tile[WORK], information[k])
 
 
 @helper
@@ -358,22 +353,86 @@ def _margins(theta: Any, block: Any, out: Any) -> None:
 
 
 @helper
+def _add_information(curvatures: Any, block: Any, products: Any, work: Any, information: Any) -> None:
+    """Add sum w z z' over a block, below the diagonal; ``products`` and ``work`` are overwritten. O(512 d^2 / 2).
+
+    Four rows w z_k meet each row z_l while this is in the first-level cache, which a block is too large for.
+    """
+    d = information.shape[0]
+    k = 0
+    while k + 4 <= d:
+        for q in range(4):
+            for j in range(ROWS):
+                products[q * ROWS + j] = curvatures[j] * block[k + q, j]
+        for l in range(k + 4):
+            _add_four_products(products, block[l], work, information[k : k + 4, l])
+        k += 4
+    while k < d:
+        for j in range(ROWS):
+            products[j] = curvatures[j] * block[k, j]
+        _add_products(products, block, k + 1, work, information[k])
+        k += 1
+
+
+@helper
 def _add_products(values: Any, block: Any, n: int, work: Any, out: Any) -> None:
     """Add to out[k] the inner product of 512 values with row k of a block, for k < n; ``work`` is overwritten."""
     for k in range(n):
-        for j in range(64):
-            work[j] = (
-                (values[j] * block[k, j] + values[j + 64] * block[k, j + 64])
-                + (values[j + 128] * block[k, j + 128] + values[j + 192] * block[k, j + 192])
-            ) + (
-                (values[j + 256] * block[k, j + 256] + values[j + 320] * block[k, j + 320])
-                + (values[j + 384] * block[k, j + 384] + values[j + 448] * block[k, j + 448])
-            )
+        row = block[k]
+        for j in range(LANES):
+            work[j] = _lane_product(values, j, _lane(row, j))
         for j in range(16):
-            work[j] = (work[j] + work[j + 16]) + (work[j + 32] + work[j + 48])
+            work[j] = _sum_of_four(work, j, 16)
         for j in range(4):
-            work[j] = (work[j] + work[j + 4]) + (work[j + 8] + work[j + 12])
-        out[k] += (work[0] + work[1]) + (work[2] + work[3])
+            work[j] = _sum_of_four(work, j, 4)
+        out[k] += _sum_of_four(work, 0, 1)
+
+
+@helper
+def _add_four_products(values: Any, row: Any, work: Any, out: Any) -> None:
+    """Add to out[q] the inner product of 512 values, from number 512 q on, with a row; ``work`` is overwritten."""
+    one, two, three = LANES, 2 * LANES, 3 * LANES
+    for j in range(LANES):
+        lane = _lane(row, j)
+        work[j] = _lane_product(values, j, lane)
+        work[one + j] = _lane_product(values, ROWS + j, lane)
+        work[two + j] = _lane_product(values, 2 * ROWS + j, lane)
+        work[three + j] = _lane_product(values, 3 * ROWS + j, lane)
+    for j in range(16):
+        work[j] = _sum_of_four(work, j, 16)
+        work[one + j] = _sum_of_four(work, one + j, 16)
+        work[two + j] = _sum_of_four(work, two + j, 16)
+        work[three + j] = _sum_of_four(work, three + j, 16)
+    for j in range(4):
+        work[j] = _sum_of_four(work, j, 4)
+        work[one + j] = _sum_of_four(work, one + j, 4)
+        work[two + j] = _sum_of_four(work, two + j, 4)
+        work[three + j] = _sum_of_four(work, three + j, 4)
+    for q in range(4):
+        out[q] += _sum_of_four(work, q * LANES, 1)
+
+
+@helper
+def _lane(row: Any, j: int) -> tuple[float, float, float, float, float, float, float, float]:
+    """The eight numbers of a row of 512 that stand 64 apart from j on."""
+    return row[j], row[j + 64], row[j + 128], row[j + 192], row[j + 256], row[j + 320], row[j + 384], row[j + 448]
+
+
+@helper
+def _lane_product(values: Any, j: int, lane: Any) -> float:
+    """Inner product of a lane with the values that stand 64 apart from j on."""
+    return float(
+        ((values[j] * lane[0] + values[j + 64] * lane[1]) + (values[j + 128] * lane[2] + values[j + 192] * lane[3]))
+        + (
+            (values[j + 256] * lane[4] + values[j + 320] * lane[5])
+            + (values[j + 384] * lane[6] + values[j + 448] * lane[7])
+        )
+    )
+
+
+@helper
+def _sum_of_four(values: Any, j: int, step: int) -> float:
+    return float((values[j] + values[j + step]) + (values[j + 2 * step] + values[j + 3 * step]))
 
 
 # --- the maximum on a ball ----------------------------------------------------------------------------------
@@ -455,8 +514,7 @@ class Evidence(NamedTuple):
 
     theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1 with the H that every push brings
     up to date; vectors (17, d) float64, numbers (17,) float64 and codes (8,) int64, whose places have names in this
-    module; history; information (d, d) float64, H as it was when last renewed; tile (5, 512) and penalised (d, d)
-    float64, scratch.
+    module; history; information (d, d) float64, H as it was when last renewed; penalised (d, d) float64, scratch.
     """
 
     theta: NDArray[np.float64]
@@ -466,13 +524,12 @@ class Evidence(NamedTuple):
     codes: NDArray[np.int64]
     history: History
     information: NDArray[np.float64]
-    tile: NDArray[np.float64]
     penalised: NDArray[np.float64]
 
     @classmethod
     def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked estimates have in common: scratch."""
-        return "tile", "penalised"
+        return ("penalised",)
 
     @classmethod
     def new(cls, history: History) -> Self:
@@ -486,7 +543,6 @@ class Evidence(NamedTuple):
             np.zeros(N_CODES, np.int64),
             history,
             np.zeros((d, d)),
-            np.empty((N_TILE, ROWS)),
             np.empty((d, d)),
         )
         evidence.numbers[KAPPA] = FIRST_KAPPA
@@ -969,7 +1025,7 @@ def _recedes(evidence: Any) -> bool:
 @helper
 def _explains_for_ever(direction: Any, evidence: Any) -> bool:
     """Whether going along a direction makes some margins larger and none smaller. O(n d)."""
-    history, margins = evidence.history, evidence.tile[MARGINS]
+    history, margins = evidence.history, np.empty(ROWS)
     size = history.size[0]
     smallest, largest = 0.0, 0.0
     for b in range((size + ROWS - 1) // ROWS):
@@ -988,9 +1044,9 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     """Learn one comparison by an implicit Newton step: exact if all earlier terms of the loss were quadratic.
 
     With v = H^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = S(e + q s). Then theta += s v, and the
-    curvature at the new margin enters H. On the boundary v is made tangent to the ball. Returns False, and changes
-    nothing, when the step would be longer than ``limit`` standard errors, or leads out of the ball or off its boundary:
-    a solve is due.
+    curvature at the new margin enters H. On the boundary v is made tangent to the ball. Returns False, and leaves theta
+    and the multiplier as they are, when the step would be longer than ``limit`` standard errors, or leads out of the
+    ball or off its boundary: a solve is due, since the factor may be of no more use.
 
     O(d^2).
     """
@@ -998,37 +1054,43 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     whitened, v, anchor, drifted = vectors[WHITENED], vectors[STEP], vectors[ANCHOR], vectors[DRIFT]
     d = theta.size
     q = whiten_contrast(factor, contrast, whitened)
-    unwhiten(factor, whitened, v)
     e = sign * dot(theta, contrast)
     on_ball = numbers[MU] > 0.0
     change = 0.0  # of the multiplier, for a slope of 1
     if on_ball:
+        unwhiten(factor, whitened, v)
         change = sign * tangent(factor, vectors, theta)
         q = max(0.0, dot(v, contrast))
     s, w = implicit_slope(objective, e, q)
     if not s * np.sqrt(q) <= limit or (on_ball and not numbers[MU] + s * change > 0.0):
         return False
+    step, root, work = sign * s, np.sqrt(w), v
+    if not on_ball and root > 0.0:
+        step /= root  # the update of the factor comes by root v on its way
+    else:
+        work = vectors[PULL]
+        if not on_ball:
+            unwhiten(factor, whitened, v)
+    for k in range(d):
+        whitened[k] *= root
+    rank_one_inverse(factor, whitened, work)
     metric, square = vectors[METRIC], 0.0
     for k in range(d):
-        square += (metric[k] * (theta[k] + sign * s * v[k])) ** 2
-    size = np.sqrt(square)
-    if not on_ball and size > objective.radius:
-        return False
-    for k in range(d):
-        theta[k] += sign * s * v[k]
+        v[k] = theta[k] + step * v[k]
+        square += (metric[k] * v[k]) ** 2
+    size, shrink = np.sqrt(square), 1.0
     if on_ball:
         numbers[MU] += s * change
-        for k in range(d):
-            theta[k] *= objective.radius / size
+        shrink = objective.radius / size
+    elif size > objective.radius:
+        return False
     moved = 0.0
     for k in range(d):
+        theta[k] = shrink * v[k]
         moved += contrast[k] * (theta[k] - anchor[k])
     pull = sign * s + w * moved
-    root = np.sqrt(w)
     for k in range(d):
         drifted[k] += pull * contrast[k]
-        whitened[k] *= root
-    rank_one_inverse(factor, whitened, v)
     return True
 
 

@@ -156,6 +156,6 @@ def test_reading_between_rounds_changes_no_later_duel(kind, estimator):
 
 def numbers_of(policy):
     """Arrays on which later duels depend, apart from scratch."""
-    state, scratch = policy._state, {"history", "vectors", "tile", "information", "penalised"}
+    state, scratch = policy._state, {"history", "vectors", "information", "penalised"}
     memory = [getattr(state.memory, name) for name in state.memory._fields if name not in scratch]
     return [state.counters, state.gram, state.factor, *memory]
