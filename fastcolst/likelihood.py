@@ -14,6 +14,7 @@ The distance of two estimates in standard errors is |H^{1/2} (theta - other)|, H
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -52,8 +53,8 @@ PITCH = ROWS + 8
 LANES = 64
 """Sums into which an inner product over a block is split at first, each of eight products."""
 
-LEAST_GROWTH = 2**26
-"""Bytes by which an outgrown pool grows at least."""
+GROWTHS = (2**26,) if sys.platform == "win32" else (2**30, 2**26)
+"""Bytes by which an outgrown pool grows at least, the first that the system grants: Windows counts what is not used."""
 
 WARM_AFTER = 50
 WARM_AFTER_PER_FEATURE = 5
@@ -167,18 +168,17 @@ class History(NamedTuple):
     def grown(self, n_rows: int) -> Self:
         """The same history with room for more comparisons.
 
-        What is in use is copied. A pool that was outgrown becomes four times as large, and 64 MB larger at least, so
-        that copies stay short and rare: memory that is not written to costs nothing where the system gives out pages
-        as they are written to.
+        What is in use is copied. A pool that was outgrown becomes four times as large, and 1 GB larger at least where
+        pages count when they are written to: copies then come early, when they are short. Where so much is refused the
+        pool grows by 64 MB, or by no more than what is asked for.
         """
-        more = -(-n_rows // ROWS)
-        if self.used[0] > 0:
-            more = max(more, 3 * len(self.blocks), LEAST_GROWTH // self.blocks[0].nbytes)
-        return self._resized(len(self.blocks) + more)
+        n, more = len(self.blocks), -(-n_rows // ROWS)
+        growths = [max(more, 3 * n, least // self.blocks[0].nbytes) for least in GROWTHS] if self.used[0] > 0 else []
+        return self._resized(*(n + growth for growth in (*growths, more)))
 
     def snapshot(self) -> Self:
-        """A copy that stays as it is while comparisons are appended to the original, whose blocks it shares."""
-        return self._replace(owned=self.owned.copy(), size=self.size.copy(), used=self.used.copy())
+        """A copy that stays as it is while comparisons are appended to the original, whose blocks it shares. O(1)."""
+        return self._replace(size=self.size.copy(), used=self.used.copy())
 
     def rewind(self) -> None:
         """Forget what was appended to the original since this :meth:`snapshot` of it, which then takes its place."""
@@ -186,17 +186,25 @@ class History(NamedTuple):
             n_full, rest = divmod(int(size), ROWS)
             if rest:
                 self.blocks[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks
+                n_full += 1
+            owned[n_full:] = 0
 
-    def _resized(self, capacity: int) -> Self:
-        used = int(self.used[0])
-        blocks = _on_cache_lines((capacity, *self.blocks.shape[1:]))
+    def _resized(self, *capacities: int) -> Self:
+        """A copy of the first of several capacities for which there is memory."""
+        capacity, used = capacities[0], int(self.used[0])
+        try:
+            blocks = _on_cache_lines((capacity, *self.blocks.shape[1:]))
+        except MemoryError:
+            if len(capacities) == 1:
+                raise
+            return self._resized(*capacities[1:])
         blocks[:used] = self.blocks[:used]
         owned = np.zeros((*self.owned.shape[:-1], capacity), np.int64)
         owned[..., : self.owned.shape[-1]] = self.owned
         return self._replace(blocks=blocks, owned=owned, size=self.size.copy(), used=self.used.copy())
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self._resized(len(self.blocks))  # what was never written is not copied
+        return self._resized(len(self.blocks), max(1, int(self.used[0])))  # what was never written is not copied
 
     def __reduce__(self) -> Any:
         used = int(self.used[0])
@@ -214,7 +222,7 @@ def _on_cache_lines(shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 def _restored(*fields: Any) -> History:
     *kept, capacity = fields
-    return History(*kept)._resized(capacity)
+    return History(*kept)._resized(capacity, max(1, len(kept[0])))
 
 
 @helper

@@ -12,9 +12,11 @@ import pytest
 import fastcolst as fc
 from fastcolst import likelihood, reference
 from fastcolst.likelihood import (
+    ANCHOR,
     BEND,
     BEND_ALONG,
     BUILT,
+    DRIFT,
     KAPPA,
     METRIC,
     PASSED_ROWS,
@@ -23,8 +25,10 @@ from fastcolst.likelihood import (
     ROWS_SINCE,
     SCALES,
     WARM,
+    History,
     Objective,
     learn_exactly,
+    push,
     solve,
 )
 from fastcolst.policies.base import rewind, snapshot
@@ -377,6 +381,42 @@ def test_saturated_answers_to_huge_contexts_end_within_the_bound():
                 assert policy.audit() <= 1e-3
 
 
+# --- one more comparison -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("margin", "score"), [(0.5, "likelihood"), (-3.0, "likelihood"), (-3.0, "residual")])
+@pytest.mark.parametrize("d", [1, 3, 4, 7])
+def test_a_push_is_one_implicit_newton_step(d, margin, score):
+    """Also where the curvature is 0, as that of exponential noise is for an answer against the estimate."""
+    rng = np.random.default_rng(d)
+    theta = a_theta(rng, d, 1.0)
+    contrasts, wins = a_log(rng, 200, theta, fc.ExponentialNoise())
+    evidence, objective = learned_and_a_little_more(
+        contrasts, wins, model=fc.ExponentialNoise(), score=score, rest=0.005
+    )
+    evidence.vectors[METRIC] = 0.0  # no ball
+    old, factor = evidence.theta.copy(), evidence.factor.copy()
+    z = rng.normal(size=d)
+    z *= abs(margin / (z @ old))
+    sign = np.sign(margin) * np.sign(z @ old)
+    before, drifted = np.linalg.inv(factor.T @ factor), evidence.vectors[DRIFT].copy()
+    assert push(objective, evidence, z, sign, np.inf)
+    model = reference.ExponentialNoise()
+    signed, step = sign * z, evidence.theta - old
+    e = signed @ evidence.theta
+    slope = score_of(model, e) if score == "likelihood" else model.cdf(-e)
+    curvature = 0.0 if (score == "likelihood" and e < 0.0) else model.pdf(e)
+    if score == "likelihood" and e > 0.0:
+        curvature = slope + slope**2  # of -log(1 - exp(-e)/2)
+    np.testing.assert_allclose(before @ step, slope * signed, rtol=1e-8, atol=1e-10)
+    after = np.linalg.inv(evidence.factor.T @ evidence.factor)
+    np.testing.assert_allclose(after, before + curvature * np.outer(z, z), rtol=1e-8, atol=1e-9 * np.max(before))
+    moved = evidence.theta - evidence.vectors[ANCHOR]
+    np.testing.assert_allclose(
+        evidence.vectors[DRIFT] - drifted, slope * signed + curvature * (z @ moved) * z, rtol=1e-9, atol=1e-12
+    )
+
+
 # --- the bend, and passes that leave the information as it is ------------------------------------------------
 
 
@@ -668,6 +708,30 @@ def test_a_history_grows_and_a_copy_is_independent():
     np.testing.assert_allclose(policy.theta, fc.fit(contrasts[:6000], wins[:6000]).theta, atol=1e-4)
 
 
+def test_a_history_grows_by_what_the_system_grants(monkeypatch):
+    history = History.of(np.ones((1000, 3)), np.ones(1000))
+    for granted, n_blocks in ((2**20, 2 + 2**20 // (3 * 520 * 8)), (2**62, 2 + 3)):
+        monkeypatch.setattr(likelihood, "GROWTHS", (2**62, granted))  # more than any address space has
+        grown = history.grown(1100)
+        assert len(grown.blocks) == len(grown.owned) == n_blocks
+        np.testing.assert_array_equal(grown.blocks[:2], history.blocks)
+        np.testing.assert_array_equal(grown.owned[:3], [0, 1, 0])
+    monkeypatch.setattr(likelihood, "_on_cache_lines", lambda _: np.empty(2**59))
+    with pytest.raises(MemoryError):
+        history.grown(1)
+
+
+@pytest.mark.parametrize("copied", [History.grown, copy.deepcopy, lambda history: pickle.loads(pickle.dumps(history))])
+def test_blocks_begin_on_a_line_of_the_cache(copied):
+    """Also those of a copy: loads that take from two lines make passes slower by a third."""
+    arguments = (5000,) if copied is History.grown else ()
+    for n in range(1, 20):
+        history = copied(History.new(3, 100 * n), *arguments)
+        assert history.blocks.ctypes.data % 64 == 0
+        assert history.blocks.strides[1] % 64 == 0
+        assert history.blocks.strides[1] % 4096 != 0
+
+
 def test_a_log_that_overflows_leaves_the_policy_as_it_was():
     policy = fc.CoLSTIM(2, estimator=fc.SGD(learning_rate=1e200), exploration_rounds=10)
     policy.learn_and_predict([[1e-200, 1e-201], [1e-201, 1e-200]], [True, False])
@@ -675,6 +739,17 @@ def test_a_log_that_overflows_leaves_the_policy_as_it_was():
     with pytest.raises(ValueError, match=r"contrasts\[1\] is so large that the estimate overflows"):
         policy.learn_and_predict([[1e-200, 0.0], [1e130, 0.0]], [True, False])
     assert pickle.dumps(policy) == before
+
+
+def test_stages_that_are_rewound_pickle_to_the_same_bytes():
+    rng = np.random.default_rng(2)
+    contrasts, wins = a_log(rng, 3000, a_theta(rng, 2, 1.0), fc.BradleyTerry())
+    policy = fc.SupCoLSTIM(2, horizon=10_000, n_arms=5)
+    policy.learn_and_predict(contrasts[:1000], wins[:1000])
+    saved, before = pickle.dumps(policy._state), snapshot(policy._state)
+    policy.learn_and_predict(contrasts[1000:], wins[1000:])
+    rewind(before)
+    assert pickle.dumps(before) == saved
 
 
 def test_what_a_policy_rewinds_is_forgotten_for_good():
