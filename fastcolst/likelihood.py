@@ -182,7 +182,7 @@ class History(NamedTuple):
 
     def rewind(self) -> None:
         """Forget what was appended to the original since this :meth:`snapshot` of it, which then takes its place."""
-        for owned, size in zip(np.atleast_2d(self.owned), np.atleast_1d(self.size), strict=True):
+        for owned, size in zip(np.atleast_2d(self.owned), np.atleast_2d(self.size)[:, 0], strict=True):
             n_full, rest = divmod(int(size), ROWS)
             if rest:
                 self.blocks[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks

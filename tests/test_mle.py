@@ -741,15 +741,37 @@ def test_a_log_that_overflows_leaves_the_policy_as_it_was():
     assert pickle.dumps(policy) == before
 
 
-def test_stages_that_are_rewound_pickle_to_the_same_bytes():
+@pytest.mark.parametrize("name", ["CoLSTIM", "SupCoLSTIM", "StaD"])
+def test_a_log_that_is_interrupted_leaves_the_policy_as_it_was(name, monkeypatch):
     rng = np.random.default_rng(2)
     contrasts, wins = a_log(rng, 3000, a_theta(rng, 2, 1.0), fc.BradleyTerry())
-    policy = fc.SupCoLSTIM(2, horizon=10_000, n_arms=5)
-    policy.learn_and_predict(contrasts[:1000], wins[:1000])
-    saved, before = pickle.dumps(policy._state), snapshot(policy._state)
-    policy.learn_and_predict(contrasts[1000:], wins[1000:])
-    rewind(before)
-    assert pickle.dumps(before) == saved
+    policy, twin = (getattr(fc, name)(2, horizon=10_000, n_arms=5, estimator="mle", rng=0) for _ in range(2))
+    for each in (policy, twin):
+        each.learn_and_predict(contrasts[:1000], wins[:1000])
+    refreshed, make_ready = [], policy._make_ready
+
+    def interrupted(code, n):
+        if len(refreshed) == 10:
+            raise KeyboardInterrupt
+        refreshed.append(n)
+        make_ready(code, n)
+
+    monkeypatch.setattr(policy, "_make_ready", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        policy.learn_and_predict(contrasts[1000:], wins[1000:])
+    monkeypatch.undo()
+    assert 0 < refreshed[-1] < 2000
+    for each in (policy, twin):
+        each.learn_and_predict(contrasts[500:600], wins[500:600])
+    for own, other in zip(histories(policy._state), histories(twin._state), strict=True):
+        assert pickle.dumps(own) == pickle.dumps(other)
+    assert policy.theta.tobytes() == twin.theta.tobytes()
+
+
+def histories(state):
+    if isinstance(state, History) or not isinstance(state, tuple):
+        return [state] if isinstance(state, History) else []
+    return [history for part in state for history in histories(part)]
 
 
 def test_what_a_policy_rewinds_is_forgotten_for_good():

@@ -462,17 +462,20 @@ class LinearPolicy(Policy):
         before = snapshot(self._state)
         self._make_room(len(contrasts))
         n_learned = 0
-        while n_learned < len(contrasts):
-            code, n = learn_log(self._agent, contrasts[n_learned:], wins[n_learned:], out[n_learned:])
-            n_learned += n
-            if code == OVERFLOW:
-                rewind(before)
-                self._start(self._rule, before)
-                raise ValueError(
-                    f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down"
-                )
-            if code != LEARNED:
-                self._make_ready(code, len(contrasts) - n_learned)
+        try:
+            while n_learned < len(contrasts):
+                code, n = learn_log(self._agent, contrasts[n_learned:], wins[n_learned:], out[n_learned:])
+                n_learned += n
+                if code == OVERFLOW:
+                    raise ValueError(
+                        f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down"
+                    )
+                if code != LEARNED:
+                    self._make_ready(code, len(contrasts) - n_learned)
+        except BaseException:  # Ctrl-C between two kernels as well
+            rewind(before)
+            self._start(self._rule, before)
+            raise
         self._end_exploration()
         self._note_exploration()
 
