@@ -1,8 +1,8 @@
 """The exact estimate alone, without a policy: ten million comparisons, theta wanted at each of them.
 
 Prints seconds of processor time for a million comparisons, the process's memory in MB, and the final distance from the
-exact estimate in standard errors. The time is this thread's: those of NumPy's linear algebra, which made the margins,
-go on waiting for more, and a process's time counts that.
+exact estimate in standard errors. The time is this thread's: the other threads of NumPy's linear algebra, which helped
+with the margins, spin on afterwards, and a process's time counts them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def learn_all(estimator: Any, model: Any, memory: Any, contrasts: Any, wins: Any
 
 
 def main(n: int) -> None:
+    if n <= 0 or n % ROWS:
+        raise ValueError(f"n is {n}; a multiple of {ROWS:,} is wanted")
     policy, rng = fc.CoLSTIM(10), np.random.default_rng(1)
     estimator, model = policy._rule.estimator, policy._rule.model
     theta, memory, seconds = rng.normal(size=10) * 0.3, estimator.memory(10), 0.0
@@ -53,6 +55,8 @@ def main(n: int) -> None:
             elif code == FULL:
                 memory = estimator.grown(memory, ROWS - done)
         seconds += (time.thread_time() - before) * (start >= 0)
+    if is_stale(estimator, memory, True):
+        estimator.refresh(model, memory)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     exact = copy.deepcopy(memory)
     exact.codes[WARM] = 0

@@ -23,7 +23,10 @@ NORMS = (0.3, 0.95, 3.0)
 
 
 def processor_seconds(policies, scenario, horizon, repeats):
-    """Processor time of each policy's simulation, everything included, (repeats,); the policies take turns."""
+    """Processor time of each policy's simulation, everything included, (repeats,); the policies take turns.
+
+    The process's, since a simulation runs on a thread of its own.
+    """
     seconds = {name: np.empty(repeats) for name in policies}
     for turn in range(-1, repeats):  # the first compiles
         for name, policy in policies.items():
@@ -84,7 +87,7 @@ def test_refit_by_scikit_learn(benchmark, report):
         C=np.inf, fit_intercept=False, solver="newton-cholesky", warm_start=True, tol=1e-6
     )
     refit.fit(contrasts[:n], wins[:n])
-    theirs = []  # seconds of this thread: others of NumPy's linear algebra go on waiting when there is nothing to do
+    theirs = []  # seconds of this thread: the others of NumPy's linear algebra spin on after their work
     for k in range(n, n + 20):
         start = time.thread_time()
         refit.fit(contrasts[:k], wins[:k])

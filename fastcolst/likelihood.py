@@ -51,10 +51,11 @@ PITCH = ROWS + 8
 """Numbers from one coordinate to the next in a block: a line of the cache more, or all would have one place there."""
 
 LANES = 64
-"""Sums into which an inner product over a block is split at first, each of eight products."""
+"""Sums into which an inner product over a block is split: of eight products each, 512 = 8 * 64; and 64 = 4 * 4 * 4."""
 
-GROWTHS = (2**26,) if sys.platform == "win32" else (2**30, 2**26)
-"""Bytes by which an outgrown pool grows at least, the first that the system grants: Windows counts what is not used."""
+LEAST_GROWTH = 2**26
+MOST_GROWTH = LEAST_GROWTH if sys.platform == "win32" else 2**30
+"""Bytes by which an outgrown pool grows at least, and where it is granted: Windows counts memory that is not used."""
 
 WARM_AFTER = 50
 WARM_AFTER_PER_FEATURE = 5
@@ -84,16 +85,18 @@ WHOLE_PASS_FEATURES = 16
 """Up to so many features every pass rebuilds the information, which then costs little more than the gradient."""
 RENEW_AFTER = 0.12
 """With more features the information is renewed after 0.12 d passes without it."""
-RARE = 0.1
+LARGEST_THIRD = 0.1
 """The largest third derivative of the logistic loss, 0.096; half of it is the error, over sqrt(w) = 1/2."""
 FEW = 30
 """Comparisons, as large as a feature's largest, whose third derivatives may all have the same sign."""
-RARER = 0.25
+RARE_SHARE = 0.25
 """While theta follows the bend a feature is rare when fewer than this share of BEST_KNOWN tell of it."""
 TINY = 1e-300
+"""Keeps quotients finite."""
 LOST_DIGITS = 1e-10
 """A sum that is so small beside its terms has lost so many digits that it is computed anew."""
-LONGEST_STEP = 20.0  # in units of the margins, where theta is smaller: far from the maximum H may vanish
+LONGEST_STEP = 20.0
+"""In units of the margins, where theta is smaller: far from the maximum H may vanish."""
 
 INTERIOR = 0
 BOUNDARY = 1
@@ -113,9 +116,9 @@ class History(NamedTuple):
     """Signed contrasts, in blocks of 512 by coordinate.
 
     blocks (capacity, d, 520) float64, a pool that several histories may share, with eight columns of zeros;
-    multiplicities (capacity, 512) float64, how often each counts, or (0, 512) when each counts once; owned (capacity,)
-    int64, which blocks of the pool are this history's, in their order; size (1,) int64, comparisons; used (1,) int64,
-    blocks of the pool that are taken.
+    multiplicities (capacity, 512) float64, how often each counts, in histories that :meth:`of` made, which never grow,
+    or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this history's, in their
+    order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
 
     Several histories of one pool are stacked in ``owned`` and ``size`` only, (k, capacity) and (k, 1).
     """
@@ -173,11 +176,16 @@ class History(NamedTuple):
         pool grows by 64 MB, or by no more than what is asked for.
         """
         n, more = len(self.blocks), -(-n_rows // ROWS)
-        growths = [max(more, 3 * n, least // self.blocks[0].nbytes) for least in GROWTHS] if self.used[0] > 0 else []
-        return self._resized(*(n + growth for growth in (*growths, more)))
+        if self.used[0] == 0:
+            return self._resized(n + more)
+        most, least = (growth // self.blocks[0].nbytes for growth in (MOST_GROWTH, LEAST_GROWTH))
+        return self._resized(n + max(more, 3 * n, most), n + max(more, least), n + more)
 
     def snapshot(self) -> Self:
-        """A copy that stays as it is while comparisons are appended to the original, whose blocks it shares. O(1)."""
+        """A copy for use before the original learns more, or to :meth:`rewind` to. O(1).
+
+        The two share blocks, and passes run over the whole of the last one.
+        """
         return self._replace(size=self.size.copy(), used=self.used.copy())
 
     def rewind(self) -> None:
@@ -290,11 +298,12 @@ def score_information(objective: Any, evidence: Any, with_information: bool) -> 
     Returns
     -------
     int
-        The number of comparisons that the point does not explain, z~'theta <= 0.
+        The number of comparisons that the point does not explain, z~'theta <= 0, however often each counts.
 
     Notes
     -----
-    O(n d), and O(n d^2 / 2) with the information. Sums over a block are folded in halves: this vectorises without
+    O(n d), and O(n d^2 / 2) with the information; 31 kB of scratch, which lies better for vectors where it is made anew
+    than in an array of NumPy's. Sums over a block are folded in halves: this vectorises without
     licence to reorder, so that every kernel rounds alike, and its error grows like log n within a block.
     """
     theta, gradient = evidence.vectors[TRIAL], evidence.vectors[GRADIENT]
@@ -362,9 +371,10 @@ def _margins(theta: Any, block: Any, out: Any) -> None:
 
 @helper
 def _add_information(curvatures: Any, block: Any, products: Any, work: Any, information: Any) -> None:
-    """Add sum w z z' over a block, below the diagonal; ``products`` and ``work`` are overwritten. O(512 d^2 / 2).
+    """Add sum w z z' over a block, on and below the diagonal. O(512 d^2 / 2).
 
-    Four rows w z_k meet each row z_l while this is in the first-level cache, which a block is too large for.
+    Four rows w z_k meet each row z_l while this is in the first-level cache, which a block is too large for. Some of
+    what is above the diagonal is written to as well, and ``products`` and ``work`` are overwritten.
     """
     d = information.shape[0]
     k = 0
@@ -478,11 +488,11 @@ MU_BUILT = 1
 KAPPA = 2
 """Error of the gradient, in standard errors, for a drift of 1 standard error that moves margins by a unit; learned."""
 RESIDUAL = 3
-"""Predicted distance from the maximum after the last pass, in standard errors."""
+"""Predicted distance from the maximum after the last pass, in standard errors; infinite where a pass is due."""
 OFFSET = 4
 """How far the anchor lies from where the information was rebuilt, in the scales of the data."""
 UNIT = 5
-"""4 F'(0), by which margins are multiplied: 1 for the logistic model, and whatever the scale of a model is."""
+"""4 F'(0), by which margins are multiplied so that those of all models compare: 1 for the logistic one of scale 1."""
 REST = 6
 """As kappa, for the error that remains when theta follows the bend; learned."""
 BEND, BEND_ALONG = 7, 8
@@ -505,7 +515,7 @@ WARM = 1
 N_LEARNED = 2
 """Comparisons learned."""
 CURRENT = 3
-"""Value of N_LEARNED up to which theta is known to be within the tolerance."""
+"""Value of N_LEARNED at the last pass."""
 PASSED_ROWS = 4
 """Rows of history touched by all passes so far."""
 PASSES = 5
@@ -521,8 +531,9 @@ class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
     theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1 with the H that every push brings
-    up to date; vectors (17, d) float64, numbers (17,) float64 and codes (8,) int64, whose places have names in this
-    module; history; information (d, d) float64, H as it was when last renewed; penalised (d, d) float64, scratch.
+    up to date, and of no meaning unless warm; vectors (17, d) float64, numbers (17,) float64 and codes (8,) int64,
+    whose places have names in this module; history; information (d, d) float64, H as it was when last renewed;
+    penalised (d, d) float64, H + mu D^2 of the last step with such information, in a stack maybe another's.
     """
 
     theta: NDArray[np.float64]
@@ -536,7 +547,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def shared(cls) -> tuple[str, ...]:
-        """Fields that several stacked estimates have in common: scratch."""
+        """Fields that several stacked estimates have in common: scratch, but right after a solve."""
         return ("penalised",)
 
     @classmethod
@@ -599,7 +610,7 @@ def drift(evidence: Any) -> Drift:
     """
     theta, vectors, numbers = evidence.theta, evidence.vectors, evidence.numbers
     moved = vectors[PULL]
-    few = RARER * numbers[BEST_KNOWN] if numbers[BEND] != 0.0 else np.inf
+    few = RARE_SHARE * numbers[BEST_KNOWN] if numbers[BEND] != 0.0 else np.inf
     square, terms, reach, total, squares, rare = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(theta.size):
         moved[k] = theta[k] - vectors[ANCHOR, k]
@@ -612,7 +623,7 @@ def drift(evidence: Any) -> Drift:
         share = evidence.information[k, k] * way
         total += share
         squares += share * share
-        if vectors[SQUARES, k] < few * scale:
+        if scale > 0.0 and vectors[SQUARES, k] < few * scale:
             rare += min(vectors[SQUARES, k], FEW * scale) * scale * way * way
     # on the sphere theta takes a way that DRIFT knows nothing of
     if numbers[MU] > 0.0 or square < LOST_DIGITS * terms:
@@ -622,7 +633,7 @@ def drift(evidence: Any) -> Drift:
         float(np.sqrt(square)),
         float(unit * np.sqrt(reach + numbers[OFFSET] ** 2)),
         float(squares / max(TINY, total * total)),
-        float(RARE * unit * unit * np.sqrt(rare)),
+        float(LARGEST_THIRD * unit * unit * np.sqrt(rare)),
     )
 
 
@@ -632,7 +643,7 @@ def predicted_error(evidence: Any, moved: Any) -> float:
 
     It is margin (residual + max(kappa errors reach, rare)); a pass is made when this exceeds the tolerance. Where theta
     follows the bend kappa is that of the rest, but at least its own by the concentration: a drift in one feature may
-    have an error of another form.
+    have an error of another form. On the boundary |mu / mu_built - 1| errors come on top.
 
     The margin, 1.5 + 1/d, is larger for few features: there one drift is a poorer guide to the next. Where passes leave
     the information out it is 1.5 + 13/d.
@@ -642,7 +653,7 @@ def predicted_error(evidence: Any, moved: Any) -> float:
     if numbers[BEND] != 0.0:
         kappa = max(numbers[REST], moved.concentration * kappa)
     total = numbers[RESIDUAL] + max(kappa * moved.errors * moved.reach, moved.rare)
-    if numbers[MU] > 0.0:  # the multiplier in the factor is out of date as well
+    if numbers[MU] > 0.0:  # that in the factor is out of date
         total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * moved.errors
     margin = 1.5 + (1.0 if d <= WHOLE_PASS_FEATURES else 13.0) / d
     return float(total * margin)
@@ -656,7 +667,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
     ----------
     objective : Objective
     evidence : Evidence
-        The history, scales and metric are read; theta, factor, information, numbers and codes are overwritten.
+        The history, scales, squares and metric are read, all else is overwritten.
     tolerance : float
         Standard errors to which the minimum is wanted; it is found to a tenth of that.
 
@@ -691,10 +702,10 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         # what is predicted stands for the decrement that the pass will find
         or not predicted_error(evidence, drifted) * numbers[KAPPA] * numbers[UNIT] * stale <= goal
     )
-    _, _, factor = bend_basis(evidence, vectors[PULL])
+    _, _, along_built = bend_basis(evidence, vectors[PULL])
     for k in range(d):
         vectors[PULL, k] -= vectors[BENT, k]
-        vectors[PULL_ALONG, k] = (factor - numbers[BENT_ALONG]) * vectors[BUILT, k]
+        vectors[PULL_ALONG, k] = (along_built - numbers[BENT_ALONG]) * vectors[BUILT, k]
     into_ball(objective.radius, theta, vectors[METRIC])
     for k in range(d):
         step[k] = 0.0
@@ -814,7 +825,8 @@ def bend_basis(evidence: Any, out: Any) -> tuple[float, float, float]:
     answers is proportional to e, and upsilon is 0; the logistic model then has tau / 2 = 1 / n. How well this does for
     other contrasts is learned, see :func:`learn_from_pass`.
 
-    O(d). H x is LEAD + DRIFT. ``out`` becomes B(x). Returns x'Hx, built'Hx, and the factor of built in C(x).
+    O(d). H x is taken for LEAD + DRIFT, which leaves out what the bend moved and what answers since the pass add to H
+    on the way to the anchor. ``out`` becomes B(x). Returns x'Hx, built'Hx, and the factor of built in C(x).
     """
     theta, vectors, square_built = evidence.theta, evidence.vectors, evidence.numbers[BUILT_SQUARE]
     built = vectors[BUILT]
@@ -847,12 +859,12 @@ def follow_bend(radius: float, evidence: Any) -> None:
     """
     theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
     step, correction = vectors[STEP], vectors[CORRECTION]
-    tau = per_comparison(codes)
-    first, second = tau * numbers[BEND], tau * numbers[BEND_ALONG]
-    square, along, factor = bend_basis(evidence, step)
-    on_built, on_way = first * square + second * factor, 2.0 * first * along
+    each = per_comparison(codes)
+    first, second = each * numbers[BEND], each * numbers[BEND_ALONG]
+    square, along, along_built = bend_basis(evidence, step)
+    on_built, on_way = first * square + second * along_built, 2.0 * first * along
     size = on_built * on_built * numbers[BUILT_SQUARE] + on_way * (2.0 * on_built * along + on_way * square)
-    more = second * (factor - numbers[BENT_ALONG])
+    more = second * (along_built - numbers[BENT_ALONG])
     for k in range(theta.size):
         step[k] = first * (step[k] - vectors[BENT, k]) + more * vectors[BUILT, k] - correction[k]
     is_small = size <= MOST_BENT * MOST_BENT * square
@@ -880,12 +892,12 @@ def learn_from_pass(evidence: Any, decrement: float, drifted: Any) -> None:
     O(d^2).
     """
     numbers, vectors, codes = evidence.numbers, evidence.vectors, evidence.codes
-    b, c, basis, tau = vectors[PULL], vectors[PULL_ALONG], drifted.errors * drifted.reach, per_comparison(codes)
-    if not (0.0 < basis < np.inf and decrement < np.inf and numbers[RESIDUAL] < np.inf):
+    b, c, measure, each = vectors[PULL], vectors[PULL_ALONG], drifted.errors * drifted.reach, per_comparison(codes)
+    if not (0.0 < measure < np.inf and decrement < np.inf and numbers[RESIDUAL] < np.inf):
         return
     for k in range(b.size):
-        b[k] *= tau
-        c[k] *= tau
+        b[k] *= each
+        c[k] *= each
     gb, gc = dot(vectors[GRADIENT], b), dot(vectors[GRADIENT], c)
     bb, cc = squared_gram_norm(evidence.factor, b), squared_gram_norm(evidence.factor, c)
     bc = dot(b, c)  # in standard errors now
@@ -895,7 +907,7 @@ def learn_from_pass(evidence: Any, decrement: float, drifted: Any) -> None:
         p, q = numbers[BEND] - first, numbers[BEND_ALONG] - second
         square = decrement * decrement + p * (2.0 * gb + p * bb) + q * (2.0 * gc + q * cc) + 2.0 * p * q * bc
         found = np.sqrt(max(0.0, square)) - numbers[RESIDUAL]
-        numbers[place] = learned_kappa(numbers[place], found / basis, codes[LESSONS])
+        numbers[place] = learned_kappa(numbers[place], found / measure, codes[LESSONS])
     if drifted.reach <= FARTHEST_BEND and decrement <= 1.0 and bb < np.inf and cc < np.inf:
         p, q = numbers[BEND], numbers[BEND_ALONG]
         numbers[KNOWN] = BEND_DECAY * numbers[KNOWN] + bb
@@ -957,7 +969,7 @@ def ball_step(radius: float, evidence: Any) -> float:
     ----------
     radius : float
     evidence : Evidence
-        theta, metric, gradient and information are read; step, factor and mu are overwritten.
+        theta, metric, gradient and information are read; step, factor, penalised, mu and scratch are overwritten.
 
     Returns
     -------
@@ -1054,7 +1066,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     With v = H^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = S(e + q s). Then theta += s v, and the
     curvature at the new margin enters H. On the boundary v is made tangent to the ball. Returns False, and leaves theta
     and the multiplier as they are, when the step would be longer than ``limit`` standard errors, or leads out of the
-    ball or off its boundary: a solve is due, since the factor may be of no more use.
+    ball or off its boundary. The factor may hold the comparison already, so that a solve must come next.
 
     O(d^2).
     """
@@ -1073,19 +1085,20 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     if not s * np.sqrt(q) <= limit or (on_ball and not numbers[MU] + s * change > 0.0):
         return False
     step, root, work = sign * s, np.sqrt(w), v
-    if not on_ball and root > 0.0:
-        step /= root  # the update of the factor comes by root v on its way
-    else:
+    if on_ball:
         work = vectors[PULL]
-        if not on_ball:
-            unwhiten(factor, whitened, v)
+    elif root > 0.0:
+        step /= root  # rank_one_inverse leaves root v in its work
+    else:
+        unwhiten(factor, whitened, v)
+    if root > 0.0:
+        for k in range(d):
+            whitened[k] *= root
+        rank_one_inverse(factor, whitened, work)
+    metric, square, trial = vectors[METRIC], 0.0, v
     for k in range(d):
-        whitened[k] *= root
-    rank_one_inverse(factor, whitened, work)
-    metric, square = vectors[METRIC], 0.0
-    for k in range(d):
-        v[k] = theta[k] + step * v[k]
-        square += (metric[k] * v[k]) ** 2
+        trial[k] = theta[k] + step * v[k]
+        square += (metric[k] * trial[k]) ** 2
     size, shrink = np.sqrt(square), 1.0
     if on_ball:
         numbers[MU] += s * change
@@ -1094,7 +1107,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
         return False
     moved = 0.0
     for k in range(d):
-        theta[k] = shrink * v[k]
+        theta[k] = shrink * trial[k]
         moved += contrast[k] * (theta[k] - anchor[k])
     pull = sign * s + w * moved
     for k in range(d):
@@ -1113,7 +1126,7 @@ def is_far_inside(radius: float, evidence: Any) -> bool:
 def tangent(factor: Any, vectors: Any, theta: Any) -> float:
     """Make the step v tangent to the ball, v -= (n'v / n'H^-1 n) H^-1 n with the normal n = D^2 theta. O(d^2).
 
-    Returns n'v / n'H^-1 n, the change of the multiplier that goes with it.
+    Returns n'v / n'H^-1 n, the change of the multiplier that goes with it. Overwrites RIGHT, PULL and GRADIENT.
     """
     v, normal, pull, metric, work = vectors[STEP], vectors[RIGHT], vectors[PULL], vectors[METRIC], vectors[GRADIENT]
     for k in range(theta.size):
@@ -1130,14 +1143,15 @@ def tangent(factor: Any, vectors: Any, theta: Any) -> float:
 def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
     """The s that solves s = S(e + q s), and the curvature there: Newton's method in 0 <= s <= S(e), since S falls.
 
-    A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to bisection:
-    where S has a kink Newton's method alone may go to and fro for ever. The last step is not followed by another look
-    at the curvature when, as far as the last two tell, it would matter less than 1e-12 of the information.
+    A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to a halving of
+    the logarithms of the bracket: s may be tiny beside S(e), and where S has a kink Newton's method alone may go to and
+    fro for ever. A last step of Newton's is not followed by another look at the curvature when, as far as the last two
+    tell, it would matter less than 1e-12 of the information.
     """
-    low = 0.0
+    low, share = 0.0, 0.5
     high, w = slope_and_curvature(objective, e)
     s = high / (1.0 + q * w)
-    last = high
+    last = s
     for _ in range(100):
         before = w
         f, w = slope_and_curvature(objective, e + q * s)
@@ -1147,15 +1161,21 @@ def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
         else:
             low = s
         step = excess / (1.0 + q * w)
-        if np.abs(step) <= 1e-12 * s:
-            break
-        if not (low < s - step < high and np.abs(step) <= 0.5 * last):
-            step = s - 0.5 * (low + high)
-        s -= step
         size = np.abs(step)
-        if size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-12 * last:
+        if size <= 1e-12 * s:
             break
-        last = size
+        settled = False
+        if low < s - step < high and size <= 0.5 * last:
+            settled = size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-12 * last
+        elif low > 0.0:
+            step = s - np.sqrt(low) * np.sqrt(high)
+        else:  # of zero there is no logarithm
+            step = s - max(TINY, share * high)
+            share *= share
+        s -= step
+        if settled:
+            break
+        last = np.abs(step)
     return s, w
 
 
@@ -1194,7 +1214,7 @@ def learn_exactly(objective: Any, evidence: Any, contrast: Any, won: bool, keep:
 
 @helper
 def is_inexact(evidence: Any, tolerance: float) -> bool:
-    """Whether theta may be further from the maximum than the tolerance. O(d), see :func:`drift`."""
+    """Whether theta may be further from the maximum than the tolerance. O(d), and scratch, see :func:`drift`."""
     codes = evidence.codes
     if codes[CURRENT] == codes[N_LEARNED]:
         return False

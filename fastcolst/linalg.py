@@ -245,7 +245,7 @@ def rank_one_inverse(factor: Any, contrast: Any, work: Any) -> None:
     contrast : (d,) float64
         Whitened contrast p = S (x_first - x_second), of finite length. Zero changes nothing.
     work : (d,) float64
-        Scratch.
+        Overwritten by S'p of the S before, which is M^-1 z: a caller who wants that as well has it for nothing.
 
     Notes
     -----

@@ -291,6 +291,8 @@ def test_what_is_not_an_estimator_is_named(value, message):
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 @given(margin=st.floats(-30.0, 30.0), log_variance=st.floats(-6.0, 6.0))
 @example(margin=-0.48, log_variance=0.2)  # of a model with a kink: Newton's method alone goes to and fro for ever
+@example(margin=-30.0, log_variance=36.0)  # a slope of 1e-35, from a bracket up to 1 or 30
+@example(margin=-1e6, log_variance=16.0)  # far away S is a step
 def test_the_slope_of_an_implicit_step_solves_its_equation(model, score, margin, log_variance):
     """s = S(e + q s), and the curvature is that of this margin."""
     twin, q = getattr(ref, type(model).__name__)(model[0]), 10.0**log_variance

@@ -218,13 +218,14 @@ def test_a_zero_contrast_changes_no_bit(seed, d, power):
     assert updated(factor, np.zeros(d)).tobytes() == factor.tobytes()
 
 
-def test_an_update_ignores_what_work_held():
+def test_an_update_ignores_what_work_held_and_leaves_the_unwhitened_contrast_there():
     factor, p = factor_of(gram_of_condition(np.random.default_rng(4), 6, 3.0)), np.arange(6.0)
     results = []
     for content in (0.0, np.nan):
-        new = factor.copy()
-        rank_one_inverse(new, p, np.full(6, content))
+        new, work = factor.copy(), np.full(6, content)
+        rank_one_inverse(new, p, work)
         results.append(new.tobytes())
+        np.testing.assert_allclose(work, factor.T @ p, rtol=1e-14)
     assert results[0] == results[1]
 
 
