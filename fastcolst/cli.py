@@ -258,7 +258,7 @@ def _replay(arguments: argparse.Namespace) -> None:
         coding=arguments.outcome_coding,
         where=arguments.where,
     )
-    policy = _policy(arguments.policy, arguments, n_features=log.contrasts.shape[1], ridge=arguments.ridge)
+    policy = _policy(arguments.policy, arguments, n_features=log.contrasts.shape[1])
     if not hasattr(policy, "theta"):
         raise ValueError(f"argument --policy: {arguments.policy} has no estimate to predict with")
     result = replay(policy, log, label=arguments.policy, progress=_shows_progress(arguments))
@@ -329,7 +329,12 @@ def _estimator(arguments: argparse.Namespace) -> Any:
     name = arguments.estimator or implied
     if implied == "sgd" and name != "sgd":
         raise ValueError(f"argument --learning-rate: {name} has no learning rate; it is an option of --estimator sgd")
-    return ESTIMATORS[name](arguments)
+    estimator, ridge = ESTIMATORS[name](arguments), getattr(arguments, "ridge", None)
+    if ridge is None:
+        return estimator
+    if not hasattr(estimator, "ridge"):
+        raise ValueError(f"argument --ridge: {name} has no ridge; it is an option of --estimator mle and online-newton")
+    return estimator._replace(ridge=ridge)
 
 
 def _columns(text: str | None) -> str | list[str] | None:
@@ -551,8 +556,8 @@ def _add_replay(commands: Any) -> None:
     learning = command.add_argument_group("learning")
     learning.add_argument("--policy", default="CoLSTIM", metavar="NAME", help="who learns [%(default)s]")
     _add_learning(learning)
-    ridge = "added to the Gram matrix's diagonal [%(default)s]"
-    learning.add_argument("--ridge", type=float, default=0.0, metavar="R", help=ridge)
+    ridge = "penalty R/2 |theta|^2 of the estimate [mle: 0, online-newton: 1]"
+    learning.add_argument("--ridge", type=float, metavar="R", help=ridge)
     _add_output(command.add_argument_group("running"), _REPLAY_WRITERS)
 
 

@@ -79,6 +79,9 @@ SECOND_RIDGE = 0.001
 """Ridge of the bend's second coefficient, in units of what is known of the first: it is of the first one's size."""
 MOST_BENT = 0.2
 """The bend corrects theta by up to this share of its way from where the information was built."""
+MOST_RETURNED = 0.05
+"""RETURNED over WALKED up to which what was learned holds. It is half the history's growth while comparisons are alike,
+and grows much faster where they tell of directions that were little known at the last pass."""
 MOST_GROWN = 1.5
 """Growth of the history since a pass up to which theta follows the bend."""
 WHOLE_PASS_FEATURES = 16
@@ -208,7 +211,7 @@ class History(NamedTuple):
             return self._resized(*capacities[1:])
         blocks[:used] = self.blocks[:used]
         owned = np.zeros((*self.owned.shape[:-1], capacity), np.int64)
-        owned[..., : self.owned.shape[-1]] = self.owned
+        owned[..., :used] = self.owned[..., :used]
         return self._replace(blocks=blocks, owned=owned, size=self.size.copy(), used=self.used.copy())
 
     def __deepcopy__(self, memo: Any) -> Self:
@@ -506,7 +509,11 @@ BUILT_SQUARE = 15
 """built'H built."""
 BEST_KNOWN = 16
 """Comparisons that tell of the best-known feature, each by its share of the largest: max_k sum z_k^2 / max z_k^2."""
-N_NUMBERS = 17
+WALKED = 17
+"""Sum of the squared lengths of the steps since the last pass, in standard errors."""
+RETURNED = 18
+"""Sum of w (z'(theta - anchor))^2 over the comparisons since the last pass, as theta was after each of them."""
+N_NUMBERS = 19
 
 # Places in `codes`.
 STATUS = 0
@@ -532,7 +539,7 @@ class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
     theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1 with the H that every push brings
-    up to date, and of no meaning unless warm; vectors (17, d) float64, numbers (17,) float64 and codes (8,) int64,
+    up to date, and of no meaning unless warm; vectors (17, d) float64, numbers (19,) float64 and codes (8,) int64,
     whose places have names in this module; history; information (d, d) float64, H as it was when last renewed;
     penalised (d, d) float64, H + mu D^2 of the last step with such information, in a stack maybe another's.
     """
@@ -625,7 +632,7 @@ def drift(evidence: Any) -> Drift:
         total += share
         squares += share * share
         if scale > 0.0 and vectors[SQUARES, k] < few * scale:
-            rare += min(vectors[SQUARES, k], FEW * scale) * scale * way * way
+            rare += min(vectors[SQUARES, k] / scale, FEW) * (scale * way) ** 2
     # on the sphere theta takes a way that DRIFT knows nothing of
     if numbers[MU] > 0.0 or square < LOST_DIGITS * terms:
         square = squared_gram_norm(evidence.factor, moved)
@@ -639,17 +646,26 @@ def drift(evidence: Any) -> Drift:
 
 
 @helper
+def has_turned(numbers: Any) -> bool:
+    """Whether comparisons since the last pass are unlike those before, so that what was learned does not hold. O(1)."""
+    return bool(numbers[RETURNED] > MOST_RETURNED * numbers[WALKED])
+
+
+@helper
 def predicted_error(evidence: Any, moved: Any) -> float:
     """Distance from the maximum in standard errors, as predicted from the :func:`drift`, with a margin. O(1).
 
     It is margin (residual + max(kappa errors reach, rare)); a pass is made when this exceeds the tolerance. Where theta
     follows the bend kappa is that of the rest, but at least its own by the concentration: a drift in one feature may
-    have an error of another form. On the boundary |mu / mu_built - 1| errors come on top.
+    have an error of another form. On the boundary |mu / mu_built - 1| errors come on top. Nothing is predicted, and the
+    error infinite, when comparisons since the last pass are unlike those before.
 
     The margin, 1.5 + 1/d, is larger for few features: there one drift is a poorer guide to the next. Where passes leave
     the information out it is 1.5 + 13/d.
     """
     numbers, d = evidence.numbers, evidence.theta.size
+    if has_turned(numbers):
+        return float(np.inf)
     kappa = numbers[KAPPA]
     if numbers[BEND] != 0.0:
         kappa = max(numbers[REST], moved.concentration * kappa)
@@ -680,15 +696,15 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
 
     A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
     than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
-    by a pass: its error is predicted as the decrement times kappa, at least 0.5 when far away, times the length of the
-    step in units of the margins, and of the way from where the information was built if that was left as it is. The
-    first pass after pushes shows how large the error was, and so how well it had been predicted: kappa and the bend
-    follow.
+    by a pass: its error is predicted as the decrement times kappa, at least 0.5 when far away or after comparisons of a
+    new kind, times the length of the step in units of the margins, and of the way from where the information was built
+    if that was left as it is. The first pass after pushes shows how large the error was, and so how well it had been
+    predicted: kappa and the bend follow.
     """
     theta, vectors, numbers, codes = evidence.theta, evidence.vectors, evidence.numbers, evidence.codes
     gradient, step, trial = vectors[GRADIENT], vectors[STEP], vectors[TRIAL]
     d, size = theta.size, evidence.history.size[0]
-    near = codes[WARM] == 1 and numbers[MU] == 0.0
+    near, turned = codes[WARM] == 1 and numbers[MU] == 0.0, has_turned(numbers)
     goal = 0.1 * tolerance
     unit = 4.0 * pdf(objective.model, 0.0)
     numbers[UNIT] = unit if 0.0 < unit < np.inf else 1.0
@@ -737,7 +753,7 @@ def solve(objective: Any, evidence: Any, tolerance: float) -> None:
         if near and n_passes == 1:
             learn_from_pass(evidence, decrement, drifted)
         near = near and decrement <= 1.0
-        kappa = numbers[KAPPA] if near else max(FIRST_KAPPA, numbers[KAPPA])
+        kappa = numbers[KAPPA] if near and not turned else max(FIRST_KAPPA, numbers[KAPPA])
         moved = length(step, vectors[SCALES])
         expected = decrement * kappa * numbers[UNIT] * (stale + moved)
         settled = decrement <= goal or (decrement <= 0.5 and expected <= goal)
@@ -793,7 +809,7 @@ def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float
         vectors[DRIFT, k] = 0.0
         step[k] = theta[k] - vectors[BUILT, k]
     numbers[OFFSET] = length(step, vectors[SCALES])
-    numbers[BUILT_SQUARE] = numbers[BEST_KNOWN] = 0.0
+    numbers[BUILT_SQUARE] = numbers[BEST_KNOWN] = numbers[WALKED] = numbers[RETURNED] = 0.0
     for k in range(d):
         if vectors[SCALES, k] > 0.0:
             numbers[BEST_KNOWN] = max(numbers[BEST_KNOWN], vectors[SQUARES, k] / vectors[SCALES, k] ** 2)
@@ -1110,6 +1126,8 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     for k in range(d):
         theta[k] = shrink * trial[k]
         moved += contrast[k] * (theta[k] - anchor[k])
+    numbers[WALKED] += s * s * q
+    numbers[RETURNED] += w * moved * moved
     pull = sign * s + w * moved
     for k in range(d):
         drifted[k] += pull * contrast[k]

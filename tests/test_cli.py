@@ -161,12 +161,22 @@ def test_replay_prints_scores_and_writes_by_extension(
 
 
 def test_every_option_of_replay_reaches_the_library(monkeypatch: pytest.MonkeyPatch, log_file: Path):
-    options = "--outcome-coding signed --comparison exponential --learning-rate 0.125 --score residual --ridge 2"
+    options = "--outcome-coding signed --comparison exponential --learning-rate 0.125 --score residual"
     seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), *options.split(), "--no-progress"])
     estimator = fc.SGD(learning_rate=0.125, score="residual")
-    assert repr(seen[0]) == repr(fc.CoLSTIM(2, comparison="exponential", estimator=estimator, ridge=2.0))
+    assert repr(seen[0]) == repr(fc.CoLSTIM(2, comparison="exponential", estimator=estimator))
     assert isinstance(seen[1], Log)
     assert (seen["label"], seen["progress"]) == ("CoLSTIM", False)
+
+
+def test_the_ridge_of_replay_is_the_estimate_s(monkeypatch: pytest.MonkeyPatch, log_file: Path, capsys: Any):
+    for name, estimator in (("mle", fc.MLE), ("online-newton", fc.OnlineNewton)):
+        seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), "--estimator", name, "--ridge", "2"])
+        assert repr(seen[0]) == repr(fc.CoLSTIM(2, estimator=estimator(ridge=2.0)))
+    assert cli.main([*replay_of(log_file), "--estimator", "sgd", "--ridge", "2"]) == cli.WRONG_INPUT
+    assert "argument --ridge: sgd has no ridge" in capsys.readouterr().err
+    assert cli.main([*replay_of(log_file), "--ridge", "-1"]) == cli.WRONG_INPUT
+    assert "MLE: ridge is -1.0; a finite number of at least 0 is wanted" in capsys.readouterr().err
 
 
 def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPatch):

@@ -381,6 +381,40 @@ def test_saturated_answers_to_huge_contexts_end_within_the_bound():
                 assert policy.audit() <= 1e-3
 
 
+def test_comparisons_of_a_new_kind_keep_the_tolerance():
+    """After a thousand that are much alike they come from one cluster, of which these told little."""
+    audits = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        theta, centre = a_theta(rng, 10, 1.0), 2.0 * rng.normal(size=10)
+        contrasts = rng.normal(size=(1060, 10))
+        contrasts[1000:] = 0.1 * contrasts[1000:] + centre
+        wins = rng.random(1060) < fc.BradleyTerry().cdf(contrasts @ theta)
+        policy = fc.CoLSTIM(10, estimator=fc.MLE(tolerance=0.01))
+        policy.learn_and_predict(contrasts[:1000], wins[:1000])
+        for k in range(1000, 1060):
+            policy.learn_and_predict(contrasts[k : k + 1], wins[k : k + 1])
+            audits.append(policy.audit() / 0.01)
+    assert np.mean(np.array(audits) > 1.0) <= 0.01
+    assert max(audits) <= 1.5
+
+
+@pytest.mark.parametrize("power", [-400, 300])
+def test_powers_of_two_in_the_features_change_no_pass(power):
+    rng = np.random.default_rng(5)
+    contrasts = np.eye(3)[rng.integers(3, size=2000)]
+    wins = rng.random(2000) < fc.BradleyTerry().cdf(contrasts @ [0.5, -0.3, 1.0])
+    passes, thetas = [], []
+    for scale in (1.0, 2.0**power):
+        policy = fc.CoLSTIM(3, estimator=fc.MLE(tolerance=0.01))
+        for k in range(2000):
+            policy.learn_and_predict(contrasts[k : k + 1] * scale, wins[k : k + 1])
+        passes.append(policy._state.memory.codes[PASSES])
+        thetas.append(policy.theta * scale)
+    assert passes[0] == passes[1]
+    np.testing.assert_allclose(thetas[1], thetas[0], rtol=1e-12)
+
+
 # --- one more comparison -------------------------------------------------------------------------------------
 
 
@@ -728,6 +762,18 @@ def test_a_history_grows_by_what_the_system_grants(monkeypatch):
         history.grown(1)
 
 
+def test_a_copy_is_as_large_as_the_system_grants(monkeypatch):
+    history = History.of(np.ones((1000, 3)), np.ones(1000)).grown(100_000)
+    allocate = likelihood._on_cache_lines
+    monkeypatch.setattr(
+        likelihood, "_on_cache_lines", lambda shape: allocate(shape) if shape[0] < 5 else np.empty(2**59)
+    )
+    for copied in (copy.deepcopy(history), pickle.loads(pickle.dumps(history))):
+        assert len(copied.blocks) == len(copied.owned) == 2
+        np.testing.assert_array_equal(copied.blocks, history.blocks[:2])
+        assert copied.size[0] == 1000
+
+
 @pytest.mark.parametrize("copied", [History.grown, copy.deepcopy, lambda history: pickle.loads(pickle.dumps(history))])
 def test_blocks_begin_on_a_line_of_the_cache(copied):
     """Also those of a copy: loads that take from two lines make passes slower by a third."""
@@ -772,6 +818,35 @@ def test_a_log_that_is_interrupted_leaves_the_policy_as_it_was(name, monkeypatch
         each.learn_and_predict(contrasts[500:600], wins[500:600])
     for own, other in zip(histories(policy._state), histories(twin._state), strict=True):
         assert pickle.dumps(own) == pickle.dumps(other)
+    assert policy.theta.tobytes() == twin.theta.tobytes()
+
+
+@pytest.mark.parametrize("name", ["SupCoLSTIM", "StaD"])
+def test_stages_open_later_when_they_could_not_at_once(name, monkeypatch):
+    rng = np.random.default_rng(3)
+    contrasts, wins = a_log(rng, 300, a_theta(rng, 2, 1.0), fc.BradleyTerry())
+    policy, twin = (
+        getattr(fc, name)(2, horizon=1000, n_arms=5, exploration_rounds=100, estimator="mle", rng=0) for _ in range(2)
+    )
+    make_room = policy._make_room
+
+    def refused(n_comparisons):
+        if n_comparisons == 0:  # what opens the stages
+            raise MemoryError
+        make_room(n_comparisons)
+
+    monkeypatch.setattr(policy, "_make_room", refused)
+    with pytest.raises(MemoryError):
+        policy.learn_and_predict(contrasts, wins)
+    assert policy.status == "exploring"
+    monkeypatch.undo()
+    twin.learn_and_predict(contrasts, wins)
+    for _ in range(50):
+        contexts = rng.normal(size=(5, 2))
+        duel, other = policy.select(contexts), twin.select(contexts)
+        assert (duel.first, duel.second) == (other.first, other.second)
+        policy.update(duel, True)
+        twin.update(other, True)
     assert policy.theta.tobytes() == twin.theta.tobytes()
 
 

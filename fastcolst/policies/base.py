@@ -230,7 +230,10 @@ class Policy:
             return
         asked = self._pending.get(duel.round) if isinstance(duel.round, int) else None
         if asked is None:
-            raise ValueError(f"duel of round {duel.round} was answered already; each duel is answered once")
+            raise ValueError(
+                f"duel of round {duel.round} was answered already or discarded, or another copy of this policy showed "
+                "it; each duel is answered once, to the policy that showed it"
+            )
         first, second, contrast, shown, lesson = asked
         same_contrast = duel.contrast is shown or (
             isinstance(duel.contrast, np.ndarray) and duel.contrast.tobytes() == shown.tobytes()

@@ -587,10 +587,14 @@ class StagewisePolicy(LinearPolicy):
             return False
         due = super()._end_exploration()
         if due and self._state.counters[EXPLORATION_END] >= 0:
-            if hasattr(self._rule.estimator, "refresh"):
-                self._refresh_estimate()
-            self._make_room(0)
-            self._state.open_stages()
+            try:
+                if hasattr(self._rule.estimator, "refresh"):
+                    self._refresh_estimate()
+                self._make_room(0)
+                self._state.open_stages()
+            except BaseException:  # no memory, or Ctrl-C: the next call tries again
+                self._state.counters[EXPLORATION_END] = -1
+                raise
         return due
 
     def _make_room(self, n_comparisons: int) -> None:
@@ -599,7 +603,7 @@ class StagewisePolicy(LinearPolicy):
         if history is None or not hasattr(self._rule.estimator, "grown"):
             return
         # each stage may learn all of them and begin a block; the exploration comes on top when stages open
-        n_blocks = len(history.owned) * (-(-n_comparisons // ROWS) + 1) + len(_history_of(self._state.memory).blocks)
+        n_blocks = len(history.owned) * (-(-n_comparisons // ROWS) + 1) + int(_history_of(self._state.memory).used[0])
         if len(history.blocks) - int(history.used[0]) < n_blocks:
             self._start(self._rule, _with_history(self._state, history.grown(n_blocks * ROWS)))
 
