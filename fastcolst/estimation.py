@@ -226,10 +226,10 @@ class MLE(NamedTuple):
     -----
     A comparison costs O(d^2), and now and then a pass over all of them O(n d^2); with more than 16 features most passes
     cost O(n d). Memory: 8.1 d bytes for each comparison. The distance from the maximum is predicted, not computed.
-    On streams like those of experiments none of 78,000 audits found it above the tolerance. In searches over odd ones
-    (one-hot, heavy-tailed, clustered, changing abruptly) one in two thousand did, at a tolerance of 0.1 up to one in a
-    hundred: by up to 5 tolerances after comparisons of a new kind began to arrive, and by 11 after single contrasts
-    thirty times as large as the others.
+    On streams like those of experiments one of 78,000 audits found it above the tolerance, by a third. In searches over
+    odd ones (one-hot, heavy-tailed, clustered, changing abruptly) one in two thousand did, at a tolerance of 0.1 up to
+    one in a hundred: by up to 5 tolerances after comparisons of a new kind began to arrive, and by 11 after single
+    contrasts thirty times as large as the others.
 
     While the maximum is not inside, theta is as large as the ball allows, and so certain that the predictions of
     ``learn_and_predict`` are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them, by the rule of succession; those

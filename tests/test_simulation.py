@@ -376,7 +376,8 @@ def test_the_progress_bar_counts_every_round(capsys):
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_is_answered_within_a_second():
     code = (
-        "import fastcolst as fc, sys\n"
+        "import fastcolst as fc, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "policies, scenario = {'Random': fc.UniformPairs()}, fc.Scenario.easy(n_arms=6, n_features=3)\n"
         "fc.simulate(policies, scenario, 10, rng=1)\n"
         "print('ready', flush=True)\n"

@@ -200,7 +200,8 @@ def test_resuming_computes_only_what_is_missing(tmp_path, monkeypatch, one_run_a
 
 
 KILLED = """
-import sys, tempfile
+import signal, sys, tempfile
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.path.insert(0, {tests!r})
 from test_studies import SCENARIOS, long_study, small, studies
 with tempfile.TemporaryDirectory() as warm:
