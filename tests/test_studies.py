@@ -260,7 +260,10 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
     while process.poll() is None and len(list(folder.glob("cells/*.parquet"))) < 2:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     done = len(list(folder.glob("cells/*.parquet")))
     assert f"KeyboardInterrupt: interrupted: {done} of " in errors and "resume to go on" in errors
     assert not list(folder.glob("cells/.*"))
