@@ -55,9 +55,9 @@ def main(n: int) -> None:
             elif code == FULL:
                 memory = estimator.grown(memory, ROWS - done)
         seconds += (time.thread_time() - before) * (start >= 0)
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if is_stale(estimator, memory, True):
         estimator.refresh(model, memory)
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     exact = copy.deepcopy(memory)
     exact.codes[WARM] = 0
     estimator.exact().refresh(model, exact)
