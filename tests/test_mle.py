@@ -382,7 +382,11 @@ def test_saturated_answers_to_huge_contexts_end_within_the_bound():
 
 
 def test_comparisons_of_a_new_kind_keep_the_tolerance():
-    """After a thousand that are much alike they come from one cluster, of which these told little."""
+    """After a thousand that are much alike they come from one cluster, of which these told little.
+
+    The bounds are what the docstring of MLE grants such a stream: 3 of 1,000 audits and 1.24 tolerances were seen, and
+    73 and 5.8 while nothing noticed the change.
+    """
     audits = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -421,7 +425,10 @@ def test_powers_of_two_in_the_features_change_no_pass(power):
 @pytest.mark.parametrize(("margin", "score"), [(0.5, "likelihood"), (-3.0, "likelihood"), (-3.0, "residual")])
 @pytest.mark.parametrize("d", [1, 3, 4, 7])
 def test_a_push_is_one_implicit_newton_step(d, margin, score):
-    """Also where the curvature is 0, as that of exponential noise is for an answer against the estimate."""
+    """Also where the curvature is 0, as that of exponential noise is for an answer against the estimate.
+
+    H is had from its factor by two inversions here, which cost digits.
+    """
     rng = np.random.default_rng(d)
     theta = a_theta(rng, d, 1.0)
     contrasts, wins = a_log(rng, 200, theta, fc.ExponentialNoise())
