@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
 import itertools
 import math
 import pickle
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from conftest import rounds
 
 import fastcolst as fc
 from fastcolst import reference, streams
+from fastcolst.policies import REGISTRY
 from fastcolst.policies.colstim import _coupling_probability
 
 CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
@@ -474,21 +474,19 @@ def test_ragged_answers_are_named():
         CoLSTIM(2).learn_and_predict(np.eye(2), [[1], [0, 1]])
 
 
-def test_one_policy_in_two_threads_does_not_crash():
-    """It is not allowed, and may give errors or wrong numbers; memory stays whole."""
-    policy = CoLSTIM(3, rng=0, horizon=1000)
+def test_threads_may_hand_in_different_numbers_of_arms():
+    policy, n_rounds = CoLSTIM(3, rng=0, horizon=1000), rounds(1000, 50)
 
     def work(n):
-        for t in range(rounds(2000, 50)):
-            with contextlib.suppress(ValueError, RuntimeError):
-                policy.update(policy.select(np.random.default_rng(t).normal(size=(n, 3))), True)
+        for t in range(n_rounds):
+            duel = policy.select(np.random.default_rng(t).normal(size=(n, 3)))
+            assert max(duel.first, duel.second) < n
+            policy.update(duel, True)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in (2, 500)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert policy.round > 0
+    with ThreadPoolExecutor() as executor:
+        for future in [executor.submit(work, n) for n in (2, 500)]:
+            future.result()
+    assert (policy.round, policy.pending) == (2 * n_rounds, 0)
 
 
 def test_differences_whose_squares_vanish_are_learned():
@@ -734,3 +732,33 @@ def test_learning_predicts_before_it_learns():
         assert slow.probability(z, np.zeros(3)) == pytest.approx(probability, rel=1e-13)
         slow.learn_and_predict(z[np.newaxis], [won])
     assert snapshot(slow)[0] == snapshot(policy)[0]
+
+
+# --- what equals the state of a policy that has seen nothing ------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0,), ()])
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_a_first_request_without_candidates_is_refused(name: str, shape: tuple[int, ...]) -> None:
+    given = {"horizon": 100} if name in ("SupCoLSTIM", "StaD") else {}
+    policy = REGISTRY[name](3, **given)
+    before = snapshot(policy)
+    with pytest.raises(ValueError, match=r"contexts has shape"):
+        policy.select(np.empty(shape))
+    assert snapshot(policy) == before
+
+
+def test_a_warning_turned_into_an_error_costs_no_round() -> None:
+    policy = fc.CoLSTIM(2, exploration_rounds=0, ridge=1.0, estimator="mle", allow_self_duel=False, rng=1)
+    contexts = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    for _ in range(1000):
+        before = policy.round, policy.pending
+        try:
+            duel = policy.select(contexts)
+        except UserWarning:
+            break
+        policy.update(duel, duel.contrast[0] > 0)  # separable
+    else:
+        pytest.fail("it never warned")
+    assert (policy.round, policy.pending) == before
+    policy.update(policy.select(contexts), True)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,8 @@ from fastcolst.comparison import comparison_model
 from fastcolst.estimation import FULL, LEARNED, OVERFLOW, estimator_of
 from fastcolst.likelihood import N_LEARNED, WARM, WARM_AFTER, WARM_AFTER_PER_FEATURE, distance
 from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count, feature_rows, number
+from fastcolst.policies.columns import Names, order_of
+from fastcolst.policies.locks import new_lock
 from fastcolst.policies.rounds import (
     ESTIMATE_DUE,
     EXPLORATION_END,
@@ -92,7 +94,7 @@ class Duel:
 class _Buffers(NamedTuple):
     """Scratch of a choice, for contexts of one shape; see :func:`fastcolst.policies.rounds.choose`."""
 
-    shape: tuple[int, int]
+    shape: tuple[int, int] | None
     raw: NDArray[np.float64]
     by_coordinate: NDArray[np.float64]
     work: NDArray[np.float64]
@@ -101,6 +103,10 @@ class _Buffers(NamedTuple):
 
 class Policy:
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
+
+    Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
+    order are the policy's, other orders are put right, missing and unknown names are refused; an array has no names
+    and is taken as it stands.
 
     A subclass names its parameters in its constructor, calls ``super().__init__(locals())`` first and then
     ``self._start(rule, state)``.
@@ -120,7 +126,9 @@ class Policy:
         self._id = uuid.uuid4().hex
         # round -> first, second, contrast, the read-only copy of it that the duel shows, the rule's note of the round
         self._pending: dict[int, tuple[int, int, NDArray[np.float64], NDArray[np.float64], int]] = {}
-        self._buffers = _Buffers((0, 0), *(np.empty(0),) * 4)
+        self._names: Names | None = None
+        self._lock = new_lock()
+        self._buffers = _Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
         self._drawn: _Buffers | None = None  # whose numbers are drawn and not yet used
         self._exploring = False
@@ -134,12 +142,26 @@ class Policy:
         """A policy of its own: a shallow copy would share the state and the stream."""
         return deepcopy(self)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__setstate__(self._copied(memo))
+        return twin
+
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the kernels' handle on it, which a copy makes anew."""
-        return {name: value for name, value in self.__dict__.items() if name != "_agent"}
+        """A copy of everything but the lock and the kernels' handle, which a policy makes anew.
+
+        A copy, since whoever asks for it reads it when the lock is free again.
+        """
+        return self._copied({})
+
+    def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
+        with self._lock:
+            return deepcopy({k: v for k, v in self.__dict__.items() if k not in ("_agent", "_lock")}, memo)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._lock = new_lock()
         self._start(self._rule, self._state)
 
     # --- the service loop -----------------------------------------------------------------------------------
@@ -169,41 +191,45 @@ class Policy:
             Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
             estimate of some hundreds of answers is no maximum inside the ball (see ``status``).
         """
-        buffers = self._buffers  # one name, so that a second thread cannot swap some of them for smaller ones
-        if not (
-            type(contexts) is np.ndarray
-            and contexts.shape == buffers.shape
-            and contexts.dtype == np.float64
-            and contexts.flags.carray
-            and all_moderate(contexts, self._largest)
-        ):  # not like the round before: look closely
-            contexts = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
-            if contexts.shape != buffers.shape:
-                buffers = self._buffers = self._new_buffers(*contexts.shape)
-        if self._exploring:
-            self._end_exploration()
-            self._note_exploration()
-        if self._drawn is not buffers:
-            draw_block(self._rule, self._rng, buffers.raw)
-            self._drawn = buffers  # until they are used: a choice that fails must not cost the stream a round
-        pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
-        if pair == ESTIMATE_DUE:
-            self._state.refresh_estimate(self._rule)
-            self._note_status()
+        with self._lock:
+            buffers, names = self._buffers, self._names
+            if not (
+                type(contexts) is np.ndarray
+                and contexts.shape == buffers.shape
+                and contexts.dtype == np.float64
+                and contexts.flags.carray
+                and all_moderate(contexts, self._largest)
+            ):  # not like the round before: look closely
+                order, names = order_of("contexts", contexts, names)
+                contexts = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
+                if order is not None:
+                    contexts = contexts.take(order, axis=1)
+                if contexts.shape != buffers.shape:
+                    buffers = self._buffers = self._new_buffers(*contexts.shape)
+            if self._exploring:
+                self._end_exploration()
+                self._note_exploration()
+            round_ = self._state.counters.item(ROUND) + 1
+            if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
+                self._note_status()
+            if self._drawn is not buffers:
+                draw_block(self._rule, self._rng, buffers.raw)
+                self._drawn = buffers  # until they are used: a choice that fails must not cost the stream a round
             pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
-        if pair < 0:
-            raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
-        self._drawn = None
-        first, second = divmod(pair, buffers.shape[0])
-        round_ = int(self._state.counters[ROUND])
-        if round_ % STATUS_ROUNDS == 0:
-            self._note_status()
-        shown = buffers.contrast.copy()
-        shown.flags.writeable = False
-        if first != second:
-            lesson = int(self._state.counters[LESSON])
-            self._pending[round_] = first, second, buffers.contrast.copy(), shown, lesson
-        return Duel(first, second, shown, round_, self._id)
+            if pair == ESTIMATE_DUE:
+                self._state.refresh_estimate(self._rule)
+                self._note_status()
+                pair = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+            if pair < 0:
+                raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
+            self._drawn, self._names = None, names
+            first, second = divmod(pair, len(contexts))
+            shown = buffers.contrast.copy()
+            shown.setflags(write=False)
+            if first != second:
+                lesson = self._state.counters.item(LESSON)
+                self._pending[round_] = first, second, buffers.contrast.copy(), shown, lesson
+            return Duel(first, second, shown, round_, self._id)
 
     def update(self, duel: Duel, first_won: bool) -> None:
         """Learn the answer to a duel.
@@ -228,26 +254,27 @@ class Policy:
         won = answer(first_won)
         if duel.is_self:
             return
-        asked = self._pending.get(duel.round) if isinstance(duel.round, int) else None
-        if asked is None:
-            raise ValueError(
-                f"duel of round {duel.round} was answered already or discarded, or another copy of this policy showed "
-                "it; each duel is answered once, to the policy that showed it"
+        with self._lock:
+            asked = self._pending.get(duel.round) if isinstance(duel.round, int) else None
+            if asked is None:
+                raise ValueError(
+                    f"duel of round {duel.round} was answered already or discarded, or another copy of this policy "
+                    "showed it; each duel is answered once, to the policy that showed it"
+                )
+            first, second, contrast, shown, lesson = asked
+            same_contrast = duel.contrast is shown or (
+                isinstance(duel.contrast, np.ndarray) and duel.contrast.tobytes() == shown.tobytes()
             )
-        first, second, contrast, shown, lesson = asked
-        same_contrast = duel.contrast is shown or (
-            isinstance(duel.contrast, np.ndarray) and duel.contrast.tobytes() == shown.tobytes()
-        )
-        if (duel.first, duel.second) != (first, second) or not same_contrast:
-            raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
-        self._state.counters[LESSON] = lesson
-        while code := learn_answer(self._agent, first, second, contrast, won):
-            if code == OVERFLOW:
-                raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
-            self._make_ready(code, 1)
-        self._pending.pop(duel.round, None)
-        if self._exploring:
-            self._end_exploration()
+            if duel.first != first or duel.second != second or not same_contrast:
+                raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
+            self._state.counters[LESSON] = lesson
+            while code := learn_answer(self._agent, first, second, contrast, won):
+                if code == OVERFLOW:
+                    raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
+                self._make_ready(code, 1)
+            self._pending.pop(duel.round, None)
+            if self._exploring:
+                self._end_exploration()
 
     def discard(self, duel: Duel) -> None:
         """Give up waiting for the answer to a duel: nobody answered, or liked both alike.
@@ -255,9 +282,10 @@ class Policy:
         Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
         """
         known = isinstance(duel, Duel) and duel.policy_id == self._id and isinstance(duel.round, int)
-        if not known or duel.round not in self._pending:
-            raise ValueError(f"duel is {duel!r}; a duel of this policy that waits for its answer is wanted")
-        del self._pending[duel.round]
+        with self._lock:
+            if not known or duel.round not in self._pending:
+                raise ValueError(f"duel is {duel!r}; a duel of this policy that waits for its answer is wanted")
+            del self._pending[duel.round]
 
     @property
     def round(self) -> int:
@@ -268,6 +296,11 @@ class Policy:
     def pending(self) -> int:
         """Number of duels that wait for their answer."""
         return len(self._pending)
+
+    @property
+    def feature_names(self) -> Names | None:
+        """The columns' names in the policy's order, from the first data frame that it was given; None before."""
+        return self._names
 
     @property
     def status(self) -> str:
@@ -310,12 +343,13 @@ class Policy:
     def _play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
         """Play simulated rounds; see :func:`fastcolst.policies.rounds.play`."""
         played, m = 0, len(chunk.best)
-        self._make_room(m)
-        while True:
-            rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
-            played += play(self._agent, self._rng, rest, trace[played:])
-            if played == m or not (self._end_exploration() or self._refresh_estimate()):
-                return played
+        with self._lock:
+            self._make_room(m)
+            while True:
+                rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
+                played += play(self._agent, self._rng, rest, trace[played:])
+                if played == m or not (self._end_exploration() or self._refresh_estimate()):
+                    return played
 
     def _refresh_estimate(self) -> bool:
         """Bring the estimate up to date if that is due; False when it was not."""
@@ -375,10 +409,12 @@ class Policy:
             np.empty(n_features),
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _ESTIMATE_NAMES:
-            raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # to a type checker every misspelt name would then be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _ESTIMATE_NAMES:
+                raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class LinearPolicy(Policy):
@@ -423,8 +459,10 @@ class LinearPolicy(Policy):
         -----
         The rounds do not advance, but the comparisons count towards the exploration.
         """
-        contrasts = self._contrasts("winners", winners, "losers", losers)
-        self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0))
+        with self._lock:
+            contrasts, names = self._contrasts("winners", winners, "losers", losers)
+            self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0))
+            self._names = names
 
     def learn_and_predict(self, contrasts: ArrayLike, wins: ArrayLike) -> NDArray[np.float64]:
         """Learn finished comparisons in their order, predicting each before it is learned.
@@ -447,18 +485,22 @@ class LinearPolicy(Policy):
         ValueError
             For wrong shapes or entries; the policy is then as it was.
         """
-        rows = feature_rows("contrasts", contrasts, self._n_features)
-        try:
-            won = np.array(wins)
-        except ValueError as error:
-            raise ValueError(f"wins is no array of answers: {error}") from None
-        if won.shape != rows.shape[:1]:
-            raise ValueError(f"wins has shape {won.shape}; {rows.shape[:1]} is wanted, one for each row of contrasts")
-        if won.dtype != np.bool_:
-            won = np.array([answer(value, f"wins[{i}]") for i, value in enumerate(won.tolist())], np.bool_)
-        out = np.empty(len(rows))
-        self._learn_log(rows, won, out)
-        return out
+        with self._lock:
+            rows, names = self._rows("contrasts", contrasts, self._names)
+            try:
+                won = np.array(wins)
+            except ValueError as error:
+                raise ValueError(f"wins is no array of answers: {error}") from None
+            if won.shape != rows.shape[:1]:
+                raise ValueError(
+                    f"wins has shape {won.shape}; {rows.shape[:1]} is wanted, one for each row of contrasts"
+                )
+            if won.dtype != np.bool_:
+                won = np.array([answer(value, f"wins[{i}]") for i, value in enumerate(won.tolist())], np.bool_)
+            out = np.empty(len(rows))
+            self._learn_log(rows, won, out)
+            self._names = names
+            return out
 
     def _learn_log(self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_], out: NDArray[np.float64]) -> None:
         """Learn comparisons, all or none, with predictions where ``out`` is not empty."""
@@ -482,24 +524,37 @@ class LinearPolicy(Policy):
         self._end_exploration()
         self._note_exploration()
 
-    def _contrasts(self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2) -> Any:
-        a = feature_rows(name, first, self._n_features, ndim)
-        b = feature_rows(other_name, second, self._n_features, ndim)
+    def _rows(
+        self, name: str, value: ArrayLike, names: Names | None, ndim: int = 2
+    ) -> tuple[NDArray[np.float64], Names | None]:
+        """Checked features in the policy's order, and the names that are the policy's if all goes well."""
+        order, names = order_of(name, value, names)
+        rows = feature_rows(name, value, self._n_features, ndim)
+        return (rows if order is None else rows.take(order, axis=-1)), names
+
+    def _contrasts(
+        self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2
+    ) -> tuple[NDArray[np.float64], Names | None]:
+        a, names = self._rows(name, first, self._names, ndim)
+        b, names = self._rows(other_name, second, names, ndim)
         if a.shape != b.shape:
             raise ValueError(f"{name} has shape {a.shape} and {other_name} {b.shape}; equal shapes are wanted")
-        return a - b
+        return a - b, names
 
     # --- what the policy believes ---------------------------------------------------------------------------
 
     @property
     def theta(self) -> NDArray[np.float64]:
         """The estimate, (n_features,) float64; a copy."""
-        return self._estimate().theta.copy()
+        with self._lock:
+            theta: NDArray[np.float64] = self._estimate().theta.copy()
+            return theta
 
     @property
     def gram(self) -> NDArray[np.float64]:
         """M, the sum of z z' over what was learned plus the ridge, (n_features, n_features) float64; a copy."""
-        return self._state.gram.copy()
+        with self._lock:
+            return self._state.gram.copy()
 
     @property
     def status(self) -> str:
@@ -509,7 +564,8 @@ class LinearPolicy(Policy):
 
         Then how the estimate stands, as the estimator tells it (see :class:`fastcolst.MLE`), or ``"ready"``.
         """
-        return "exploring" if self._state.counters[EXPLORATION_END] < 0 else self._status_of(self._estimate())
+        with self._lock:
+            return "exploring" if self._state.counters[EXPLORATION_END] < 0 else self._status_of(self._estimate())
 
     def _status_of(self, memory: Any) -> str:
         estimator = self._rule.estimator
@@ -525,17 +581,22 @@ class LinearPolicy(Policy):
 
     def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
-        return feature_rows("contexts", contexts, self._n_features) @ self._estimate().theta
+        with self._lock:
+            rows, _ = self._rows("contexts", contexts, self._names)
+            utilities: NDArray[np.float64] = rows @ self._estimate().theta
+            return utilities
 
     def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
 
         With ``ridge=0`` M is inverted for the first time when the exploration ends.
         """
-        rows = feature_rows("contexts", contexts, self._n_features)
-        if not self._state.counters[FACTORED]:
-            return np.full(len(rows), np.inf)
-        return np.linalg.norm(rows @ self._state.factor.T, axis=1)
+        with self._lock:
+            rows, _ = self._rows("contexts", contexts, self._names)
+            if not self._state.counters[FACTORED]:
+                return np.full(len(rows), np.inf)
+            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._state.factor.T, axis=1)
+            return widths
 
     def probability(self, first: ArrayLike, second: ArrayLike) -> Any:
         """P(first beats second) under the estimate, F((x_first - x_second)'theta).
@@ -549,8 +610,9 @@ class LinearPolicy(Policy):
         float or (m,) float64
         """
         ndim = 1 if np.ndim(first) == 1 else 2
-        contrasts = self._contrasts("first", first, "second", second, ndim)
-        margins = np.atleast_1d(contrasts @ self._estimate().theta)
+        with self._lock:
+            contrasts, _ = self._contrasts("first", first, "second", second, ndim)
+            margins = np.atleast_1d(contrasts @ self._estimate().theta)
         out = np.empty_like(margins)
         probabilities(self._rule.model, margins, out)
         return float(out[0]) if ndim == 1 else out
@@ -564,7 +626,8 @@ class LinearPolicy(Policy):
             When the estimator keeps no history from which the exact estimate could be recomputed, as SGD and
             OnlineNewton.
         """
-        return self._audit_of(self._estimate())
+        with self._lock:
+            return self._audit_of(self._estimate())
 
     def _audit_of(self, memory: Any) -> float:
         estimator = self._rule.estimator
@@ -597,9 +660,10 @@ class LinearPolicy(Policy):
     # --- exploration ----------------------------------------------------------------------------------------
 
     def _new_buffers(self, n_arms: int, n_features: int) -> _Buffers:
+        buffers = super()._new_buffers(n_arms, n_features)
         if self._state.counters[EXPLORATION_ROUNDS] == UNKNOWN:
             self._state.counters[EXPLORATION_ROUNDS] = n_features * n_arms
-        return super()._new_buffers(n_arms, n_features)
+        return buffers
 
     def _end_exploration(self) -> bool:
         due = bool(end_exploration(self._state))
@@ -659,10 +723,11 @@ class IndexPolicy(Policy):
         self._start(rule, state_class.new(self._n_arms or 0))
 
     def _new_buffers(self, n_arms: int, n_features: int) -> _Buffers:
+        buffers = super()._new_buffers(n_arms, n_features)
         if self._n_arms is None:
-            self._n_arms = n_arms
             self._start(self._rule, self._state_class.new(n_arms))
-        return super()._new_buffers(n_arms, n_features)
+            self._n_arms = n_arms
+        return buffers
 
 
 def snapshot(state: Any) -> Any:

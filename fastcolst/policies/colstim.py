@@ -18,6 +18,7 @@ from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
 from fastcolst.policies.base import LinearPolicy, linear_fields
 from fastcolst.policies.checks import answer, count, number
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
 from fastcolst.policies.rounds import (
     EXPLORATION_END,
     NOT_FINITE,
@@ -179,7 +180,7 @@ class CoLSTIM(LinearPolicy):
     Notes
     -----
     A choice costs O(n d^2), an answer O(d^2). Memory: O(n d + d^2), what the estimator remembers, and O(d)
-    for each duel that waits for its answer. One policy must not be used by two threads at once.
+    for each duel that waits for its answer. Threads may share a policy.
 
     References
     ----------
@@ -206,16 +207,16 @@ class CoLSTIM(LinearPolicy):
         *,
         n_arms: int | None = None,
         horizon: int | None = None,
-        comparison: Any = "bradley-terry",
-        perturbation: Any = None,
-        estimator: Any = "mle",
+        comparison: Comparison = "bradley-terry",
+        perturbation: Comparison | None = None,
+        estimator: Estimator = "mle",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
         clip: float | None = None,
-        coupling: float | str | None = None,
+        coupling: Coupling = None,
         allow_self_duel: bool = True,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> None:
         super().__init__(locals())
         self._start_linear(CoLSTIMRule(**perturbed_fields(self._parameters)), ridge, exploration_rounds)
@@ -227,7 +228,7 @@ class CoLSTIM(LinearPolicy):
         *,
         n_arms: int,
         horizon: int,
-        comparison: Any = "bradley-terry",
+        comparison: Comparison = "bradley-terry",
         rho: float,
         theta_norm: float = 1.0,
         **parameters: Any,
@@ -277,7 +278,7 @@ class CoLSTIM(LinearPolicy):
 
 
 def theorem_constants(
-    n_features: int, horizon: int, comparison: Any, rho: float, theta_norm: float
+    n_features: int, horizon: int, comparison: Comparison, rho: float, theta_norm: float
 ) -> tuple[int, int, float, int]:
     """d, T, mu and tau of Theorem 3.2, with a warning when tau >= T; see :meth:`CoLSTIM.from_theorem`."""
     d, T = count("n_features", n_features), count("horizon", horizon)
@@ -324,7 +325,7 @@ def perturbed_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def coupling_code(value: float | str | None) -> tuple[int, float]:
+def coupling_code(value: Any) -> tuple[int, float]:
     """How p_t is found, and the constant."""
     if value is None:
         return EXPERIMENTS, 0.0

@@ -26,6 +26,7 @@ from fastcolst._compile import helper, register
 from fastcolst.beta import chance_after_win, largest_beta, log_norm
 from fastcolst.policies.base import IndexPolicy
 from fastcolst.policies.checks import number
+from fastcolst.policies.parameters import Seed
 from fastcolst.policies.rounds import N_COUNTERS, NOT_FINITE, ROUND
 from fastcolst.selection import all_rows_finite, argmax
 from fastcolst.streams import GOLDEN, key_from, word53
@@ -190,11 +191,11 @@ def best_of(candidates: Any, n_candidates: int, scores: Any, tie: float) -> int:
         if score > best:
             best, n_best = score, 0
         n_best += score == best
-    place, skip = 0, int(tie * n_best)
-    while scores[int(candidates[place])] != best or skip > 0:
-        skip -= scores[int(candidates[place])] == best
-        place += 1
-    return int(candidates[place])
+    chosen, skip = 0, int(tie * n_best)
+    for place in range(n_candidates):
+        if scores[int(candidates[place])] == best and skip >= 0:
+            chosen, skip = int(candidates[place]), skip - 1
+    return chosen
 
 
 @helper
@@ -239,7 +240,7 @@ class DoubleThompson(IndexPolicy):
     A choice costs O(n_arms^2) comparisons of numbers, a coin for each pair that holds a candidate and Beta variates
     for the few rivals that may win; an answer O(1). Memory: O(n_arms^2). Contexts are checked and not used: ``theta``,
     ``gram`` and what follows from them raise AttributeError. A self-duel teaches nothing.
-    One policy must not be used by two threads at once.
+    Threads may share a policy.
 
     References
     ----------
@@ -264,7 +265,7 @@ class DoubleThompson(IndexPolicy):
         *,
         n_arms: int | None = None,
         alpha: float = 0.51,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> None:
         super().__init__(locals())
         self._start_index(DoubleThompsonRule(number("alpha", alpha, positive=True)), DoubleThompsonState)

@@ -11,6 +11,7 @@ from fastcolst._compile import register
 from fastcolst.linalg import gram_norm
 from fastcolst.pairs import informative_pair, pair_work_shape
 from fastcolst.policies.base import LinearPolicy, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Seed
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, assess, confidence_scale, explore, update_linear
 
 __all__ = ["MaxInP", "MaxInPRule"]
@@ -98,7 +99,7 @@ class MaxInP(LinearPolicy):
     formula would strike out both. SGD at a constant rate lets theta grow past the true parameter, which soon leaves
     one or two candidates; ``SGD(radius=1)`` does not.
 
-    One policy must not be used by two threads at once.
+    Threads may share a policy.
 
     References
     ----------
@@ -126,12 +127,12 @@ class MaxInP(LinearPolicy):
         *,
         n_arms: int | None = None,
         horizon: int | None = None,
-        comparison: Any = "bradley-terry",
-        estimator: Any = "mle",
+        comparison: Comparison = "bradley-terry",
+        estimator: Estimator = "mle",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> None:
         super().__init__(locals())
         self._start_linear(MaxInPRule(**linear_fields(self._parameters)), ridge, exploration_rounds)

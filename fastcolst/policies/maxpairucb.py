@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fastcolst._compile import register
 from fastcolst.pairs import optimistic_pair, pair_work_shape
 from fastcolst.policies.base import LinearPolicy, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Seed
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, assess, confidence_scale, explore, update_linear
 
 __all__ = ["MaxPairUCB", "MaxPairUCBRule"]
@@ -92,7 +93,7 @@ class MaxPairUCB(LinearPolicy):
 
     The first arm is the one of lower index, and the pair of lowest indices wins a tie. An arm may duel with itself.
 
-    One policy must not be used by two threads at once.
+    Threads may share a policy.
 
     References
     ----------
@@ -120,12 +121,12 @@ class MaxPairUCB(LinearPolicy):
         *,
         n_arms: int | None = None,
         horizon: int | None = None,
-        comparison: Any = "bradley-terry",
-        estimator: Any = "mle",
+        comparison: Comparison = "bradley-terry",
+        estimator: Estimator = "mle",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> None:
         super().__init__(locals())
         self._start_linear(MaxPairUCBRule(**linear_fields(self._parameters)), ridge, exploration_rounds)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastcolst._compile import helper, register
 from fastcolst.beta import beta_variate, largest_beta, log_norm
 from fastcolst.policies.base import IndexPolicy
+from fastcolst.policies.parameters import Seed
 from fastcolst.policies.rounds import N_COUNTERS, NOT_FINITE
 from fastcolst.selection import all_rows_finite, argmax
 from fastcolst.streams import key_from
@@ -109,7 +110,7 @@ class SelfSparring(IndexPolicy):
     -----
     A choice costs O(n_arms), with Beta variates for the few arms that may win; an answer O(1). Memory: O(n_arms).
     Contexts are checked and not used: ``theta``, ``gram`` and what follows from them raise AttributeError.
-    One policy must not be used by two threads at once.
+    Threads may share a policy.
 
     References
     ----------
@@ -128,6 +129,6 @@ class SelfSparring(IndexPolicy):
     (0, 0)
     """
 
-    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Any = None) -> None:
+    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Seed = None) -> None:
         super().__init__(locals())
         self._start_index(SelfSparringRule(), SelfSparringState)

@@ -14,6 +14,7 @@ from fastcolst._compile import helper, register
 from fastcolst.policies.base import linear_fields
 from fastcolst.policies.checks import count
 from fastcolst.policies.colstim import theorem_constants
+from fastcolst.policies.parameters import Comparison, Estimator, Seed
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, explore
 from fastcolst.policies.stages import (
     CONFIDENT,
@@ -128,7 +129,7 @@ class StaD(StagewisePolicy):
     1's. An answer counts for its round's stage, however late it comes; logs teach all stages.
 
     A choice costs O(n d^2) for each stage it goes through and O(n^2 d) where pairs must be looked at, an answer O(d^2).
-    Memory: O(n d + S d^2), and what the estimator remembers. One policy must not be used by two threads at once.
+    Memory: O(n d + S d^2), and what the estimator remembers. Threads may share a policy.
 
     References
     ----------
@@ -156,12 +157,12 @@ class StaD(StagewisePolicy):
         *,
         n_arms: int | None = None,
         horizon: int | None = None,
-        comparison: Any = "bradley-terry",
-        estimator: Any = "mle",
+        comparison: Comparison = "bradley-terry",
+        estimator: Estimator = "mle",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> None:
         super().__init__(locals())
         self._start_linear(StaDRule(**linear_fields(self._parameters)), ridge, exploration_rounds)
@@ -173,7 +174,7 @@ class StaD(StagewisePolicy):
         *,
         n_arms: int,
         horizon: int,
-        comparison: Any = "bradley-terry",
+        comparison: Comparison = "bradley-terry",
         rho: float,
         theta_norm: float = 1.0,
         **parameters: Any,

@@ -533,7 +533,9 @@ class StagewisePolicy(LinearPolicy):
         "width", a pair of surviving arms was too wide, and the answer teaches this stage; "confident", no pair was
         wider than 1/sqrt(T), and the answer teaches nobody. The sum of all is ``round``.
         """
-        return {s: dict(zip(REASONS, row, strict=True)) for s, row in enumerate(self._state.tallies.tolist())}
+        with self._lock:
+            tallies = self._state.tallies.tolist()
+        return {s: dict(zip(REASONS, row, strict=True)) for s, row in enumerate(tallies)}
 
     def stage(self, number: int) -> Stage:
         """What a stage knows; ``number`` is from 1 to ``n_stages``.
@@ -546,13 +548,14 @@ class StagewisePolicy(LinearPolicy):
         s = count("number", number)
         if s > self.n_stages:
             raise ValueError(f"number is {number}; there are {self.n_stages} stages")
-        state = self._state
-        opened = state.counters[EXPLORATION_END] >= 0
-        if not opened:
-            s = 1  # all are alike
-        memory, gram = self._memory_of(s), state.gram if s == 1 else state.later.gram[s - 2]
-        status = self._status_of(memory) if opened else "exploring"
-        return Stage(memory.theta.copy(), gram.copy(), int(state.learned[s - 1]), status)
+        with self._lock:
+            state = self._state
+            opened = state.counters[EXPLORATION_END] >= 0
+            if not opened:
+                s = 1  # all are alike
+            memory, gram = self._memory_of(s), state.gram if s == 1 else state.later.gram[s - 2]
+            status = self._status_of(memory) if opened else "exploring"
+            return Stage(memory.theta.copy(), gram.copy(), int(state.learned[s - 1]), status)
 
     def audit(self) -> float:
         """The largest distance, over the stages, of theta from the exact estimate, in standard errors.
@@ -562,8 +565,9 @@ class StagewisePolicy(LinearPolicy):
         AttributeError
             When the estimator keeps no history from which the exact estimate could be recomputed, as SGD.
         """
-        stages = range(1, 2 if self._state.counters[EXPLORATION_END] < 0 else self.n_stages + 1)
-        return max(self._audit_of(self._memory_of(s)) for s in stages)
+        with self._lock:
+            stages = range(1, 2 if self._state.counters[EXPLORATION_END] < 0 else self.n_stages + 1)
+            return max(self._audit_of(self._memory_of(s)) for s in stages)
 
     def _memory_of(self, stage: int) -> Any:
         """A stage's memory with theta up to date: a copy, if need be."""

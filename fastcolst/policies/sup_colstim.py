@@ -15,6 +15,7 @@ from fastcolst._compile import helper, register
 from fastcolst.pairs import squared_distances
 from fastcolst.policies.checks import count
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
 from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, confidence_scale, explore
 from fastcolst.policies.stages import (
     EXPLORATION,
@@ -200,7 +201,7 @@ class SupCoLSTIM(StagewisePolicy):
     stages.
 
     A choice costs O(n d^2) for each stage it goes through and O(n^2 d) where pairs must be looked at, an answer O(d^2).
-    Memory: O(n d + S d^2), and what the estimator remembers. One policy must not be used by two threads at once.
+    Memory: O(n d + S d^2), and what the estimator remembers. Threads may share a policy.
 
     References
     ----------
@@ -228,16 +229,16 @@ class SupCoLSTIM(StagewisePolicy):
         *,
         n_arms: int | None = None,
         horizon: int | None = None,
-        comparison: Any = "bradley-terry",
-        perturbation: Any = None,
-        estimator: Any = "mle",
+        comparison: Comparison = "bradley-terry",
+        perturbation: Comparison | None = None,
+        estimator: Estimator = "mle",
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
         clip: float | None = None,
-        coupling: float | str | None = None,
+        coupling: Coupling = None,
         allow_self_duel: bool = True,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> None:
         super().__init__(locals())
         self._start_linear(SupCoLSTIMRule(**perturbed_fields(self._parameters)), ridge, exploration_rounds)
@@ -249,7 +250,7 @@ class SupCoLSTIM(StagewisePolicy):
         *,
         n_arms: int,
         horizon: int,
-        comparison: Any = "bradley-terry",
+        comparison: Comparison = "bradley-terry",
         rho: float,
         theta_norm: float = 1.0,
         **parameters: Any,

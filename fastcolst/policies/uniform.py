@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fastcolst._compile import register
 from fastcolst.policies.base import Policy
+from fastcolst.policies.parameters import Seed
 from fastcolst.policies.rounds import NOT_FINITE, BlindState
 from fastcolst.selection import all_rows_finite, random_pair
 
@@ -52,7 +53,7 @@ class UniformPairs(Policy):
     Notes
     -----
     It sees indices only and has no estimate: ``theta``, ``gram`` and what follows from them raise AttributeError.
-    One policy must not be used by two threads at once.
+    Threads may share a policy.
 
     References
     ----------
@@ -67,6 +68,6 @@ class UniformPairs(Policy):
     True
     """
 
-    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Any = None) -> None:
+    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Seed = None) -> None:
         super().__init__(locals())
         self._start(UniformPairsRule(), BlindState.new())
