@@ -14,7 +14,7 @@ import pytest
 
 import fastcolst as fc
 from fastcolst import reference
-from fastcolst.policies.rounds import draw_block, select
+from fastcolst.policies.protocol import draw_block, select
 
 N, D = 50, 10
 SCENARIO = fc.Scenario.hard(n_arms=N, n_features=D)
@@ -99,8 +99,8 @@ def choices(rule, state, chunk, raw, work):
     """One choice for each round of a chunk."""
     total = 0
     for r in range(chunk.contexts.shape[0]):
-        first, second = select(rule, state, chunk.contexts[r], raw[r], work)
-        total += first + second
+        choice = select(rule, state, chunk.contexts[r], raw[r], work)
+        total += choice.first + choice.second
     return total
 
 
@@ -181,8 +181,8 @@ def index_choices(rule, state, contexts, raws, work):
     """Choices for given numbers, without the cost of leaving the compiler."""
     total = 0
     for r in range(raws.shape[0]):
-        first, second = select(rule, state, contexts, raws[r], work)
-        total += first + second
+        choice = select(rule, state, contexts, raws[r], work)
+        total += choice.first + choice.second
     return total
 
 

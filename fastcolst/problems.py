@@ -21,7 +21,7 @@ from fastcolst._compile import generic, helper, kernel, register, registered
 from fastcolst.comparison import comparison_model, perturb, raw
 from fastcolst.linalg import utilities
 from fastcolst.policies.checks import answer, count, feature_rows
-from fastcolst.policies.rounds import Chunk
+from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generator, key_of
 
 __all__ = ["Ball", "FixedContexts", "Scenario", "ScoredArms"]
@@ -130,7 +130,7 @@ class Problem(Protocol):
     """What :func:`fastcolst.simulate` asks of a problem: its sizes, and runs.
 
     A run has ``theta`` (d,), ``chunk_rounds`` (int) and ``next_chunk(n_rounds)``, which fills a
-    :class:`fastcolst.policies.rounds.Chunk` with at most that many rounds.
+    :class:`fastcolst.policies.protocol.Chunk` with at most that many rounds.
     """
 
     n_arms: int

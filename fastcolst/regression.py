@@ -31,7 +31,7 @@ from fastcolst.likelihood import (
     solve,
 )
 from fastcolst.policies.checks import counts, feature_rows, number
-from fastcolst.policies.rounds import probabilities
+from fastcolst.policies.kernels import probabilities
 
 __all__ = ["Fit", "PreferenceRegression", "fit"]
 

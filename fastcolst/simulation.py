@@ -17,8 +17,8 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from fastcolst.policies.base import Policy
 from fastcolst.policies.checks import count
+from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
 from fastcolst.results import Result, optional_import
 from fastcolst.streams import POLICY, entropy_of, label_key

@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst.estimation import MLE, estimator_of
-from fastcolst.policies.base import Policy
 from fastcolst.policies.checks import count
+from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
 from fastcolst.results import FileFormatError, Result, optional_import, write_atomically
 from fastcolst.simulation import POLL_SECONDS, Plan, Record, checkpoint_rounds, play_run, processors, version

@@ -21,7 +21,7 @@ from fastcolst.comparison import comparison_model
 from fastcolst.estimation import _BY_NAME as ESTIMATORS
 from fastcolst.estimation import estimator_of
 from fastcolst.policies import REGISTRY
-from fastcolst.policies.base import Policy
+from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem, Scenario, ScoredArms
 
 __all__ = [

@@ -36,7 +36,7 @@ from numba.core.runtime import rtsys
 import fastcolst as fc
 from fastcolst import _compile
 from fastcolst.comparison import cdf, log_cdf, score
-from fastcolst.policies.rounds import LinearState
+from fastcolst.policies.state import LinearState
 
 PACKAGE = Path(_compile.__file__).parent
 

@@ -67,7 +67,7 @@ FAULTS = {
         "test_policies.py::test_the_probability_of_independent_noise[None]",
     ),
     "ridge where none is asked": Fault(
-        "policies/base.py",
+        "policies/linear.py",
         'ridge = number("ridge", ridge)',
         'ridge = number("ridge", ridge) or 1.0',
         f"{CONTRACT}[CoLSTIM-sgd-bradley-terry-likelihood]",
@@ -80,10 +80,10 @@ FAULTS = {
     ),
     "greedy leader for MaxInP": Fault(
         "policies/maxinp.py",
-        "return informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)",
+        "first, second = informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)",
         "leader = int(work[d][:n].argmax())\n"
         "        rival = int(((work[:d, :n].T - work[:d, leader]) ** 2).sum(axis=1).argmax())\n"
-        "        return min(leader, rival), max(leader, rival)",
+        "        first, second = min(leader, rival), max(leader, rival)",
         f"{CONTRACT}[MaxInP-sgd-bradley-terry-likelihood]",
     ),
     "row for column": Fault(
@@ -102,8 +102,8 @@ FAULTS = {
     ),
     "the weakest rival": Fault(
         "policies/double_thompson.py",
-        "return first, argmax(samples)",
-        "return first, int(np.argmin(np.where(samples > 0.0, samples, 2.0)))",
+        "return Choice(first, argmax(samples), 0)",
+        "return Choice(first, int(np.argmin(np.where(samples > 0.0, samples, 2.0))), 0)",
         "test_index_policies.py::test_the_second_arm_is_the_most_dangerous_rival",
     ),
 }

@@ -17,6 +17,7 @@ from slow_loop import draws_of
 import fastcolst as fc
 from fastcolst import beta, reference
 from fastcolst.policies import double_thompson
+from fastcolst.policies.protocol import Choice
 
 POLICIES = [fc.DoubleThompson, fc.SelfSparring]
 THETA = np.linspace(0.0, 2.0, 10)
@@ -249,8 +250,8 @@ def with_wins(table, at_round):
     for i, row in enumerate(table):
         for j, wins in enumerate(row):
             for _ in range(wins):
-                policy._rule.update(policy._state, (i, j), np.zeros(1), True)
-    policy._state.counters[0] = at_round
+                policy._rule.update(policy._state, Choice(i, j, 0), np.zeros(1), True)
+    policy._state.counters["chosen"] = at_round
     return policy
 
 
@@ -264,7 +265,7 @@ def choices(m):
     policy, work = with_wins(FOUR, 400), np.empty(rule.work_shape(4, 1))
     with np.errstate(over="ignore"):
         raws = np.random.default_rng(3).random((m, 3))
-        return [rule.select(policy._state, np.zeros((1, 4)), raw, work) for raw in raws]
+        return [rule.select(policy._state, np.zeros((1, 4)), raw, work)[:2] for raw in raws]
 
 
 def test_the_second_arm_is_the_most_dangerous_rival():

@@ -79,7 +79,7 @@ def snapshot(policy):
     state = policy._state
     if hasattr(state, "scratch"):
         state = state._replace(scratch=np.empty(0))
-    pending = [(round_, *asked[:2], asked[2].tobytes()) for round_, asked in sorted(policy._pending.items())]
+    pending = [(duel.round, duel.first, duel.second, *rest, z.tobytes()) for duel, *rest, z in policy._pending.values()]
     return arrays(state), repr(policy._rng.bit_generator.state), pending, policy.round, policy.status
 
 

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 import fastcolst as fc
 from fastcolst import reference, streams
-from fastcolst.policies.rounds import choose
+from fastcolst.policies.kernels import choose, decoded
 
 MODELS = {
     "bradley-terry": reference.BradleyTerry(),
@@ -446,7 +446,7 @@ def test_permuting_arms_and_their_noise_permutes_the_choice(name, seed, n):
     for x, numbers in ((contexts, raw), (contexts[order], permuted)):
         twin = copy.deepcopy(policy)
         work = np.empty(policy._rule.work_shape(n, D))
-        pair = divmod(choose(twin._agent, x, numbers, np.empty((D, n)), work, np.empty(D)), n)
+        pair = decoded(choose(twin._agent, x, numbers, np.empty((D, n)), work, np.empty(D)), n)[:2]
         ends.append((pair, (twin._state.tallies - policy._state.tallies).tolist()))
     (pair, end), (other, same_end) = ends
     assert end == same_end

@@ -1,10 +1,12 @@
 """The policies, one file for each algorithm."""
 
-from fastcolst.policies.base import Duel, LinearPolicy, Policy
 from fastcolst.policies.colstim import CoLSTIM
 from fastcolst.policies.double_thompson import DoubleThompson
+from fastcolst.policies.duel import Duel
+from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.maxinp import MaxInP
 from fastcolst.policies.maxpairucb import MaxPairUCB
+from fastcolst.policies.policy import Policy
 from fastcolst.policies.self_sparring import SelfSparring
 from fastcolst.policies.sta_d import StaD
 from fastcolst.policies.sup_colstim import SupCoLSTIM

@@ -16,19 +16,11 @@ import numpy as np
 from fastcolst._compile import helper, register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
-from fastcolst.policies.base import LinearPolicy, linear_fields
 from fastcolst.policies.checks import answer, count, number
-from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
-from fastcolst.policies.rounds import (
-    EXPLORATION_END,
-    NOT_FINITE,
-    ROUND,
-    assess,
-    confidence_scale,
-    explore,
-    horizon_of,
-    update_linear,
-)
+from fastcolst.policies.linear import LinearPolicy
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed, linear_fields
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.state import assess, confidence_scale, explore, horizon_of, update_linear
 from fastcolst.selection import optimistic_argmax, perturbed_argmax
 
 __all__ = ["CoLSTIM", "CoLSTIMRule"]
@@ -78,24 +70,24 @@ class CoLSTIMRule(NamedTuple):
         rng.random(out=raw[:2])
         raw[2:] = self.perturbation.raw(rng, raw.size - 2)
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """Lines 2 and 5 to 15. O(n d^2)."""
         d = contexts.shape[0]
-        if state.counters[EXPLORATION_END] < 0:
+        if state.counters[()].exploration_end < 0:
             return explore(contexts, raw)  # line 2
 
         whitened, utility, square, noise = work[:d], work[d], work[d + 1], work[d + 2]
         if not assess(state, contexts, whitened, utility, square):
-            return NOT_FINITE, NOT_FINITE
+            return NOT_FINITE
 
         scale = confidence_scale(self, state)
         clip = self.clip if self.clip >= 0.0 else scale
         perturb_arms(self, state, raw, scale, noise)  # lines 7 to 12
         first = perturbed_argmax(utility, square, noise, clip, noise)  # lines 13 and 14
         second = optimistic_argmax(utility, whitened, first, scale, self.allow_self_duel, noise)  # line 15
-        return first, second
+        return Choice(first, second, 0)
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """Lines 6 and 17."""
         return update_linear(state, self.estimator, self.model, contrast, won)
 
@@ -106,7 +98,8 @@ def perturb_arms(rule: Any, state: Any, raw: Any, scale: float, out: Any) -> Non
 
     ``raw`` and ``scale`` are the round's numbers and its c1; ``out`` (n,) float64 is overwritten.
     """
-    since = state.counters[ROUND] + 1 - state.counters[EXPLORATION_END]
+    counters = state.counters[()]
+    since = counters.chosen + 1 - counters.exploration_end
     p = _coupling_probability(rule, state.gram.shape[0], since, horizon_of(rule, state), scale)
     if raw[0] < p:  # lines 7 to 9: B_t = 1, independent noise
         for i in range(out.size):

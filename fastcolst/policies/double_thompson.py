@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import helper, register
 from fastcolst.beta import chance_after_win, largest_beta, log_norm
-from fastcolst.policies.base import IndexPolicy
 from fastcolst.policies.checks import number
 from fastcolst.policies.parameters import Seed
-from fastcolst.policies.rounds import N_COUNTERS, NOT_FINITE, ROUND
+from fastcolst.policies.policy import IndexPolicy
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.state import new_counters
 from fastcolst.selection import all_rows_finite, argmax
 from fastcolst.streams import GOLDEN, key_from, word53
 
@@ -40,12 +41,12 @@ _BITS53 = 2.0**53
 class DoubleThompsonState(NamedTuple):
     """What the answers said about each pair of arms.
 
-    counters (7,) int64, in which no exploration is ever due; (n, n) float64: wins, B_ij; chances,
+    counters, see :data:`fastcolst.policies.state.COUNTERS`; (n, n) float64: wins, B_ij; chances,
     P(theta_ij > 1/2); thresholds, tau_ij, with inf on the diagonal; constants, -log B(B_ij + 1, B_ji + 1); and bars
     (n, n) int64, the chances times 2^53, rounded up.
     """
 
-    counters: NDArray[np.int64]
+    counters: NDArray[Any]
     wins: NDArray[np.float64]
     chances: NDArray[np.float64]
     thresholds: NDArray[np.float64]
@@ -59,7 +60,7 @@ class DoubleThompsonState(NamedTuple):
         thresholds = np.full(shape, -1.0)
         np.fill_diagonal(thresholds, np.inf)
         return cls(
-            counters=np.zeros(N_COUNTERS, np.int64),
+            counters=new_counters(),
             wins=np.zeros(shape),
             chances=np.full(shape, 0.5),
             thresholds=thresholds,
@@ -82,25 +83,25 @@ class DoubleThompsonRule(NamedTuple):
         """Three rows of Beta parameters, then samples of theta_i,first, candidates, a row of coins, and scores."""
         return 7, n_arms
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """Both stages. O(n^2) comparisons, a coin for each pair with a candidate and a Beta variate for few arms."""
         if not all_rows_finite(contexts):
-            return NOT_FINITE, NOT_FINITE
+            return NOT_FINITE
         n = contexts.shape[1]
         laws, samples, candidates = work, work[3], work[4]  # laws are the first three rows
         key = np.uint64(key_from(raw[0], raw[1]))
-        log_t = np.log(state.counters[ROUND] + 1.0)
+        log_t = np.log(state.counters[()].chosen + 1.0)
 
         n_candidates = optimistic_winners(state.thresholds, log_t, candidates)
         count_wins(state.bars, candidates, n_candidates, key, work)
         first = best_of(candidates, n_candidates, work[6], raw[2])
         rivals(state, first, log_t, laws)
         largest_beta(laws, first, 0.5, key + np.uint64(n * n) * GOLDEN, samples)
-        return first, argmax(samples)
+        return Choice(first, argmax(samples), 0)
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """Count the answer, and carry what follows from the counts of this pair. O(1)."""
-        winner, loser = pair if won else (pair[1], pair[0])
+        winner, loser = (choice.first, choice.second) if won else (choice.second, choice.first)
         wins, losses = state.wins[winner, loser], state.wins[loser, winner]
         chance = chance_after_win(state.chances[winner, loser], wins, losses)
         state.chances[winner, loser] = chance

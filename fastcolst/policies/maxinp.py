@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from fastcolst._compile import register
 from fastcolst.linalg import gram_norm
 from fastcolst.pairs import informative_pair, pair_work_shape
-from fastcolst.policies.base import LinearPolicy, linear_fields
-from fastcolst.policies.parameters import Comparison, Estimator, Seed
-from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, assess, confidence_scale, explore, update_linear
+from fastcolst.policies.linear import LinearPolicy
+from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
 
 __all__ = ["MaxInP", "MaxInPRule"]
 
@@ -37,17 +38,18 @@ class MaxInPRule(NamedTuple):
         """What the search for the pair needs."""
         return pair_work_shape(n_arms, n_features)
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """The farthest pair of candidates. O(n d^2), and the search's cost."""
-        if state.counters[EXPLORATION_END] < 0:
+        if state.counters[()].exploration_end < 0:
             return explore(contexts, raw)
         d, n = contexts.shape
         if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
-            return NOT_FINITE, NOT_FINITE
+            return NOT_FINITE
         eta = confidence_scale(self, state)
-        return informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)
+        first, second = informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)
+        return Choice(first, second, 0)
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """One comparison more for theta and M."""
         return update_linear(state, self.estimator, self.model, contrast, won)
 

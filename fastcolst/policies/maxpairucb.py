@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from fastcolst._compile import register
 from fastcolst.pairs import optimistic_pair, pair_work_shape
-from fastcolst.policies.base import LinearPolicy, linear_fields
-from fastcolst.policies.parameters import Comparison, Estimator, Seed
-from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, assess, confidence_scale, explore, update_linear
+from fastcolst.policies.linear import LinearPolicy
+from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
 
 __all__ = ["MaxPairUCB", "MaxPairUCBRule"]
 
@@ -36,16 +37,17 @@ class MaxPairUCBRule(NamedTuple):
         """What the search for the pair needs."""
         return pair_work_shape(n_arms, n_features)
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """The pair of highest optimistic utility. O(n d^2), and the search's cost."""
-        if state.counters[EXPLORATION_END] < 0:
+        if state.counters[()].exploration_end < 0:
             return explore(contexts, raw)
         d, n = contexts.shape
         if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
-            return NOT_FINITE, NOT_FINITE
-        return optimistic_pair(work, n, confidence_scale(self, state))
+            return NOT_FINITE
+        first, second = optimistic_pair(work, n, confidence_scale(self, state))
+        return Choice(first, second, 0)
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """One comparison more for theta and M."""
         return update_linear(state, self.estimator, self.model, contrast, won)
 

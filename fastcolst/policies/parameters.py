@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.random import BitGenerator, Generator, SeedSequence
 
-from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
-from fastcolst.estimation import MLE, SGD, OnlineNewton
+from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone, comparison_model
+from fastcolst.estimation import MLE, SGD, OnlineNewton, estimator_of
+from fastcolst.policies.checks import count, number
 
-__all__ = ["Comparison", "Coupling", "Estimator", "Seed"]
+__all__ = ["Comparison", "Coupling", "Estimator", "Seed", "linear_fields"]
 
 
 class OwnModel(Protocol):
@@ -48,3 +49,22 @@ Comparison = (
 Estimator = Literal["mle", "sgd", "online-newton"] | MLE | SGD | OnlineNewton | OwnEstimator
 Coupling = float | Literal["theorem"] | None
 Seed = int | np.integer[Any] | Sequence[int] | SeedSequence | BitGenerator | Generator | None
+
+
+def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that the rules of linear policies have in common, from a constructor's arguments.
+
+    estimator and model, registered; horizon, 0 where T is not told; width_scale, negative for sqrt(d log T).
+
+    Raises
+    ------
+    ValueError
+        For a bad argument.
+    """
+    horizon, scale = parameters["horizon"], parameters["width_scale"]
+    return {
+        "model": comparison_model(parameters["comparison"]),
+        "estimator": estimator_of(parameters["estimator"]),
+        "horizon": 0 if horizon is None else count("horizon", horizon),
+        "width_scale": -1.0 if scale is None else number("width_scale", scale),
+    }

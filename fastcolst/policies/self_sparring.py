@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import helper, register
 from fastcolst.beta import beta_variate, largest_beta, log_norm
-from fastcolst.policies.base import IndexPolicy
 from fastcolst.policies.parameters import Seed
-from fastcolst.policies.rounds import N_COUNTERS, NOT_FINITE
+from fastcolst.policies.policy import IndexPolicy
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.state import new_counters
 from fastcolst.selection import all_rows_finite, argmax
 from fastcolst.streams import key_from
 
@@ -27,17 +28,17 @@ __all__ = ["SelfSparring", "SelfSparringRule"]
 class SelfSparringState(NamedTuple):
     """What the answers said about each arm.
 
-    counters (7,) int64, in which no exploration is ever due; laws (3, n) float64: S_i, F_i and
+    counters, see :data:`fastcolst.policies.state.COUNTERS`; laws (3, n) float64: S_i, F_i and
     -log B(S_i + 1, F_i + 1), the laws of theta_i.
     """
 
-    counters: NDArray[np.int64]
+    counters: NDArray[Any]
     laws: NDArray[np.float64]
 
     @classmethod
     def new(cls, n_arms: int) -> SelfSparringState:
         """Of a policy that has seen nothing."""
-        return cls(np.zeros(N_COUNTERS, np.int64), np.zeros((3, n_arms)))
+        return cls(new_counters(), np.zeros((3, n_arms)))
 
 
 @register
@@ -54,23 +55,23 @@ class SelfSparringRule(NamedTuple):
         """The samples of the first and of the second arm."""
         return 2, n_arms
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """The largest of n Beta variates, twice. O(n), a Beta variate for few arms."""
         if not all_rows_finite(contexts):
-            return NOT_FINITE, NOT_FINITE
+            return NOT_FINITE
         key = np.uint64(key_from(raw[0], raw[1]))
         favourite = highest_share(state.laws)
         for draw in range(2):
             key, value = beta_variate(state.laws[0, favourite], state.laws[1, favourite], key)
             key = largest_beta(state.laws, favourite, value, key, work[draw])
-        return argmax(work[0]), argmax(work[1])
+        return Choice(argmax(work[0]), argmax(work[1]), 0)
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """A win for one, a loss for the other. O(1)."""
-        winner, loser = pair if won else (pair[1], pair[0])
+        winner, loser = (choice.first, choice.second) if won else (choice.second, choice.first)
         state.laws[0, winner] += 1.0
         state.laws[1, loser] += 1.0
-        for arm in pair:
+        for arm in (winner, loser):
             state.laws[2, arm] = log_norm(state.laws[0, arm], state.laws[1, arm])
         return 0
 

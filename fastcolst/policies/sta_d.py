@@ -11,23 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._compile import helper, register
-from fastcolst.policies.base import linear_fields
 from fastcolst.policies.checks import count
 from fastcolst.policies.colstim import theorem_constants
-from fastcolst.policies.parameters import Comparison, Estimator, Seed
-from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, explore
-from fastcolst.policies.stages import (
-    CONFIDENT,
-    EXPLORATION,
-    LABEL,
-    UTILITY,
-    StagewisePolicy,
-    descend,
-    note,
-    stage_scale,
-    stage_work_shape,
-    teach,
-)
+from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.stages.descent import LABEL, UTILITY, descend, stage_work_shape
+from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
+from fastcolst.policies.stages.state import CONFIDENT, EXPLORATION, note, teach
+from fastcolst.policies.state import explore
 from fastcolst.selection import argmax
 
 __all__ = ["StaD", "StaDRule"]
@@ -54,24 +45,23 @@ class StaDRule(NamedTuple):
         """What the stages need."""
         return stage_work_shape(n_arms, n_features)
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """The widest pair of survivors, or the best two. O(n d^2) for each stage, and O(n^2 d)."""
-        if state.counters[EXPLORATION_END] < 0:
-            first, second = explore(contexts, raw)
-            if first != NOT_FINITE:
+        if state.counters[()].exploration_end < 0:
+            choice = explore(contexts, raw)
+            if choice.first >= 0:
                 note(state, 0, EXPLORATION)
-            return first, second
+            return choice
         (stage, reason, size), (first, second) = descend(self, state, contexts, work)
         if stage == 0:
-            return NOT_FINITE, NOT_FINITE
+            return NOT_FINITE
         if reason == CONFIDENT:
             first, second = _best_two(work[UTILITY][:size])
-        note(state, stage, reason)
-        return int(work[LABEL, first]), int(work[LABEL, second])
+        return Choice(int(work[LABEL, first]), int(work[LABEL, second]), note(state, stage, reason))
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """One comparison more for the stage of the round, or for all."""
-        return teach(self, state, pair, contrast, won)
+        return teach(self, state, choice, contrast, won)
 
 
 @helper

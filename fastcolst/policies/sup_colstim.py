@@ -16,9 +16,8 @@ from fastcolst.pairs import squared_distances
 from fastcolst.policies.checks import count
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
-from fastcolst.policies.rounds import EXPLORATION_END, NOT_FINITE, confidence_scale, explore
-from fastcolst.policies.stages import (
-    EXPLORATION,
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.stages.descent import (
     LABEL,
     NOISE,
     PARTNERS,
@@ -26,18 +25,16 @@ from fastcolst.policies.stages import (
     SQUARE,
     UTILITY,
     VALUES,
-    WIDTH,
-    StagewisePolicy,
     columns,
     descend,
     everyone,
-    note,
     squared_limit,
-    stage_scale,
     stage_work_shape,
     survey,
-    teach,
 )
+from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
+from fastcolst.policies.stages.state import EXPLORATION, WIDTH, note, teach
+from fastcolst.policies.state import confidence_scale, explore
 from fastcolst.selection import optimistic_argmax, perturbed_argmax
 
 __all__ = ["SupCoLSTIM", "SupCoLSTIMRule"]
@@ -68,27 +65,26 @@ class SupCoLSTIMRule(NamedTuple):
         """What the stages need."""
         return stage_work_shape(n_arms, n_features)
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """Lines 2 and 5 to 22. O(n d^2) for each stage, and O(n^2 d)."""
-        if state.counters[EXPLORATION_END] < 0:
-            first, second = explore(contexts, raw)  # line 2
-            if first != NOT_FINITE:
+        if state.counters[()].exploration_end < 0:
+            choice = explore(contexts, raw)  # line 2
+            if choice.first >= 0:
                 note(state, 0, EXPLORATION)
-            return first, second
+            return choice
         (stage, reason, size), _ = descend(self, state, contexts, work)
         if stage == 0:
-            return NOT_FINITE, NOT_FINITE
+            return NOT_FINITE
         scale = confidence_scale(self, state)
         if reason == WIDTH:
             first, second = _random_wide_pair(work, size, squared_limit(2.0**-stage, scale), raw[0])
         else:
             first, second = _confident_pair(self, state, contexts, (stage, size), work, raw)
-        note(state, stage, reason)
-        return int(work[LABEL, first]), int(work[LABEL, second])
+        return Choice(int(work[LABEL, first]), int(work[LABEL, second]), note(state, stage, reason))
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """Lines 3, 8 and 9, 13, 20."""
-        return teach(self, state, pair, contrast, won)
+        return teach(self, state, choice, contrast, won)
 
 
 @helper

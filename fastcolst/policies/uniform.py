@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastcolst._compile import register
-from fastcolst.policies.base import Policy
 from fastcolst.policies.parameters import Seed
-from fastcolst.policies.rounds import NOT_FINITE, BlindState
+from fastcolst.policies.policy import Policy
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.state import BlindState
 from fastcolst.selection import all_rows_finite, random_pair
 
 __all__ = ["UniformPairs", "UniformPairsRule"]
@@ -27,13 +28,14 @@ class UniformPairsRule(NamedTuple):
         """No scratch."""
         return 0, 0
 
-    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> tuple[int, int]:
+    def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """A uniformly random ordered pair. O(n d), for the check that contexts are finite."""
         if not all_rows_finite(contexts):
-            return NOT_FINITE, NOT_FINITE
-        return random_pair(raw[0], raw[1], contexts.shape[1])
+            return NOT_FINITE
+        first, second = random_pair(raw[0], raw[1], contexts.shape[1])
+        return Choice(first, second, 0)
 
-    def update(self, state: Any, pair: tuple[int, int], contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
         """Answers change nothing."""
         return 0
 

@@ -1,0 +1,54 @@
+"""A duel: two arms that a policy wants to see compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Duel"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Duel:
+    """Two arms to compare, as a policy chose them.
+
+    Attributes
+    ----------
+    first, second : int
+        Rows of the contexts.
+    contrast : (n_features,) float64, read-only
+        x_first - x_second.
+    round : int
+        The policy's round, from 1.
+    policy_id : str
+        Whose duel it is.
+    """
+
+    first: int
+    second: int
+    contrast: NDArray[np.float64] = field(repr=False)
+    round: int
+    policy_id: str
+
+    @property
+    def is_self(self) -> bool:
+        """Whether both arms are one; then there is nothing to ask."""
+        return self.first == self.second
+
+    def is_same_as(self, other: Duel) -> bool:
+        """Whether both name the same arms with the same contrast, to the last bit."""
+        return (
+            (self.first, self.second) == (other.first, other.second)
+            and isinstance(self.contrast, np.ndarray)
+            and self.contrast.tobytes() == other.contrast.tobytes()
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Duel):
+            return NotImplemented
+        return (self.policy_id, self.round) == (other.policy_id, other.round)
+
+    def __hash__(self) -> int:
+        return hash((self.policy_id, self.round))

@@ -1,0 +1,213 @@
+"""The kernels of a policy: choose, learn an answer, learn a log, play a chunk of simulated rounds.
+
+There is one of each. Numba specialises them for every combination of rule, estimator and model, which they reach
+through the functions of :mod:`fastcolst.policies.protocol`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastcolst._compile import helper, kernel
+from fastcolst.comparison import cdf
+from fastcolst.estimation import LEARNED, STALE, doubt
+from fastcolst.policies.protocol import (
+    LOGGED,
+    Choice,
+    draw,
+    estimate_is_due,
+    n_raw,
+    select,
+    update,
+    work_shape,
+)
+from fastcolst.policies.state import exploration_is_due
+
+__all__ = ["choose", "decoded", "estimate_is_old", "learn_answer", "learn_log", "play", "probabilities"]
+
+# What `choose` returns in place of a choice.
+NOT_FINITE_CODE = -1
+"""A utility or a width is nan or infinite."""
+EXPLORATION_DUE = -2
+"""The exploration must be ended first, or M be found singular once more: `end_exploration`."""
+ESTIMATE_DUE = -3
+"""theta must be brought up to date first."""
+
+
+@helper
+def decoded(code: int, n_arms: int) -> Choice:
+    """The choice that :func:`choose` returned as one number."""
+    rest, second = code // n_arms, code % n_arms
+    return Choice(rest % n_arms, second, rest // n_arms)
+
+
+@kernel
+def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, out: Any) -> int:
+    """One round's choice for a policy object.
+
+    Parameters
+    ----------
+    agent : the policy's rule and state
+    contexts : (n, d) float64, C-contiguous
+        Arms as rows.
+    raw : (n_raw,) float64
+        The numbers of this round.
+    by_coordinate : (d, n) float64
+        Scratch for the contexts with arms as columns.
+    work : (rows, columns) float64, of the rule's :func:`work_shape`
+        Scratch.
+    out : (d,) float64
+        Overwritten by the contrast x_first - x_second.
+
+    Returns
+    -------
+    int
+        (note n + first) n + second, see :func:`decoded`, and the round is counted; or ``NOT_FINITE_CODE``,
+        ``EXPLORATION_DUE`` or ``ESTIMATE_DUE``, and nothing was changed. (A tuple would take a microsecond to return.)
+
+    Notes
+    -----
+    The cost is the rule's, and O(n d) to lay the contexts out.
+    """
+    rule, state = agent.rule, agent.state
+    counters = state.counters[()]
+    if exploration_is_due(counters):
+        return EXPLORATION_DUE
+    if estimate_is_due(state, rule, counters.exploration_end >= 0):
+        return ESTIMATE_DUE
+    n, d = contexts.shape
+    for i in range(n):
+        for k in range(d):
+            by_coordinate[k, i] = contexts[i, k]
+    choice = select(rule, state, by_coordinate, raw, work)
+    if choice.first < 0:
+        return NOT_FINITE_CODE
+    for k in range(d):
+        out[k] = contexts[choice.first, k] - contexts[choice.second, k]
+    counters.chosen += 1
+    return (choice.note * n + choice.first) * n + choice.second
+
+
+@kernel
+def learn_answer(agent: Any, code: int, n_arms: int, contrast: Any, won: bool) -> int:
+    """Learn the answer to one duel.
+
+    ``code`` is what :func:`choose` returned for so many arms, ``contrast`` (d,) float64 is x_first - x_second.
+    Returns a code of :func:`fastcolst.estimation.learn`. O(d^2) for a linear policy, besides its estimator's cost.
+    """
+    return update(agent.rule, agent.state, decoded(code, n_arms), contrast, won)
+
+
+@kernel
+def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int]:
+    """Learn finished comparisons in their order, predicting each before it is learned if wanted.
+
+    Parameters
+    ----------
+    agent : the policy's rule and state; the state must hold an estimate
+    contrasts : (m, d) float64
+        x_first - x_second, one row for each comparison.
+    wins : (m,) bool
+        Whether the first won.
+    out : (m,) or (0,) float64
+        Overwritten by the probabilities that the first wins, or no predictions are wanted.
+
+    Returns
+    -------
+    code, learned : int
+        A code of :func:`fastcolst.estimation.learn` and the number of comparisons learned, which is less than m when
+        the code is not 0.
+
+    Notes
+    -----
+    m times the cost of an answer.
+    """
+    rule, state = agent.rule, agent.state
+    counters = state.counters[()]
+    for row in range(contrasts.shape[0]):
+        if out.size > 0:
+            if estimate_is_due(state, rule, True):
+                return STALE, row
+            margin = 0.0
+            for k in range(contrasts.shape[1]):
+                margin += state.memory.theta[k] * contrasts[row, k]
+            least = doubt(rule.estimator, state.memory)
+            out[row] = min(max(cdf(rule.model, margin), least), 1.0 - least)
+        counters.logged += 1
+        code = update(rule, state, LOGGED, contrasts[row], wins[row])
+        if code != LEARNED:
+            counters.logged -= 1
+            return code, row
+    return LEARNED, contrasts.shape[0]
+
+
+@kernel
+def estimate_is_old(agent: Any) -> bool:
+    """Whether theta is out of date. O(d)."""
+    return estimate_is_due(agent.state, agent.rule, True)
+
+
+@kernel
+def probabilities(model: Any, margins: Any, out: Any) -> None:
+    """Probabilities that the first arm wins, F of each margin; (m,) float64 each. O(m)."""
+    for row in range(margins.size):
+        out[row] = cdf(model, margins[row])
+
+
+@kernel
+def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
+    """Play a chunk of simulated rounds: draw, choose, duel, add up regret, learn.
+
+    Parameters
+    ----------
+    agent : the policy's rule and state
+    rng : numpy.random.Generator
+        The policy's own stream.
+    chunk : Chunk
+        m rounds of a problem.
+    trace : (m + 1, 3) float64
+        Running totals of average regret, weak regret and self-duels. Row 0 is read, the others are overwritten.
+
+    Returns
+    -------
+    int
+        The number of rounds played; less than m when numbers stopped being finite, the exploration is due to end or the
+        estimate to be refreshed. The estimator's memory must have room for m comparisons.
+
+    Notes
+    -----
+    The cost of a round is the rule's: O(n d^2) for CoLSTIM. Scratch is allocated once a call, and a round's result does
+    not depend on where chunks begin.
+    """
+    rule, state = agent.rule, agent.state
+    counters = state.counters[()]
+    m, d, n = chunk.contexts.shape
+    raw = np.empty(n_raw(rule, n))
+    work = np.zeros(work_shape(rule, n, d))
+    contrast = np.empty(d)
+    for r in range(m):
+        # before a number is drawn
+        if exploration_is_due(counters) or estimate_is_due(state, rule, counters.exploration_end >= 0):
+            return r
+        contexts = chunk.contexts[r]
+        draw(rule, rng, raw)
+        choice = select(rule, state, contexts, raw, work)
+        first, second = choice.first, choice.second
+        if first < 0:
+            return r
+        counters.chosen += 1
+        utility_first, utility_second = chunk.utilities[r, first], chunk.utilities[r, second]
+        trace[r + 1, 0] = trace[r, 0] + (2.0 * chunk.best[r] - utility_first - utility_second) / 2.0
+        trace[r + 1, 1] = trace[r, 1] + (chunk.best[r] - max(utility_first, utility_second))
+        trace[r + 1, 2] = trace[r, 2]
+        if first == second:
+            trace[r + 1, 2] += 1.0
+            continue
+        for k in range(d):
+            contrast[k] = contexts[k, first] - contexts[k, second]
+        won = utility_first - utility_second + chunk.latent[r] > 0.0
+        if update(rule, state, choice, contrast, won) != LEARNED:
+            return r
+    return m

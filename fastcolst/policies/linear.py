@@ -1,0 +1,350 @@
+"""Policies with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst.estimation import LEARNED, OVERFLOW
+from fastcolst.likelihood import N_LEARNED, WARM, WARM_AFTER, WARM_AFTER_PER_FEATURE, distance
+from fastcolst.policies.checks import LARGEST, answer, count, feature_rows, number
+from fastcolst.policies.columns import Names, order_of
+from fastcolst.policies.kernels import estimate_is_old, learn_log, probabilities
+from fastcolst.policies.policy import Buffers, Policy
+from fastcolst.policies.state import LinearState, end_exploration, linear_state
+
+__all__ = ["LinearPolicy", "rewind", "snapshot"]
+
+SMALLEST_RIDGE = 1e-200
+LARGEST_WIDTH = 1e150
+"""Widths beyond this have squares that leave no room for their sums."""
+
+UNKNOWN = 2**62
+"""tau as long as the number of arms is not known."""
+
+STATUS_WARNINGS = {
+    "boundary": "after {n} comparisons the maximum of the likelihood lies outside the ball that theta is kept in; a "
+    "larger radius, or ridge > 0, moves it",
+    "separated": "after {n} comparisons there are some that theta explains the better the larger it is: the likelihood "
+    "has no finite maximum; ridge > 0 gives a finite one",
+    "not-converged": "the maximum of the likelihood of {n} comparisons was not reached in 60 passes; theta is the best "
+    "point found (features of very different or very large scales?)",
+}
+
+
+class LinearPolicy(Policy):
+    """A policy with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
+
+    _state: LinearState
+
+    def _start_linear(self, rule: Any, ridge: Any, exploration_rounds: Any) -> None:
+        if self._n_features is None:
+            raise ValueError("n_features is None; a whole number of at least 1 is wanted")
+        if exploration_rounds is not None:
+            tau = count("exploration_rounds", exploration_rounds, lowest=0)
+        else:
+            tau = UNKNOWN if self._n_arms is None else self._n_features * self._n_arms
+        ridge = number("ridge", ridge)
+        if 0.0 < ridge < SMALLEST_RIDGE:
+            raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
+        self._start(rule, self._new_state(rule, self._n_features, ridge, tau))
+        if ridge > 0.0:
+            self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
+        self._exploring = True
+        self._warned_singular = False
+        self._warned_status = False
+
+    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
+        return linear_state(rule.estimator, n_features, ridge, exploration_rounds)
+
+    def learn(self, winners: ArrayLike, losers: ArrayLike) -> None:
+        """Learn finished comparisons from a log, in their order.
+
+        Parameters
+        ----------
+        winners, losers : (m, n_features) array_like of real numbers
+            What won and what it beat, row by row; finite.
+
+        Raises
+        ------
+        ValueError
+            For wrong shapes or entries; the policy is then as it was.
+
+        Notes
+        -----
+        The rounds do not advance, but the comparisons count towards the exploration.
+        """
+        with self._lock:
+            contrasts, names = self._contrasts("winners", winners, "losers", losers)
+            self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0))
+            self._names = names
+
+    def learn_and_predict(self, contrasts: ArrayLike, wins: ArrayLike) -> NDArray[np.float64]:
+        """Learn finished comparisons in their order, predicting each before it is learned.
+
+        Parameters
+        ----------
+        contrasts : (m, n_features) array_like of real numbers
+            x_first - x_second; finite.
+        wins : (m,) array_like of bool
+            Whether the first won.
+
+        Returns
+        -------
+        (m,) float64
+            The probabilities that the first wins, each from the comparisons before it. With :class:`fastcolst.MLE`
+            none is nearer to 0 or 1 than 1/(n + 2) after n comparisons whose likelihood has no maximum inside the ball.
+
+        Raises
+        ------
+        ValueError
+            For wrong shapes or entries; the policy is then as it was.
+        """
+        with self._lock:
+            rows, names = self._rows("contrasts", contrasts, self._names)
+            try:
+                won = np.array(wins)
+            except ValueError as error:
+                raise ValueError(f"wins is no array of answers: {error}") from None
+            if won.shape != rows.shape[:1]:
+                raise ValueError(
+                    f"wins has shape {won.shape}; {rows.shape[:1]} is wanted, one for each row of contrasts"
+                )
+            if won.dtype != np.bool_:
+                won = np.array([answer(value, f"wins[{i}]") for i, value in enumerate(won.tolist())], np.bool_)
+            out = np.empty(len(rows))
+            self._learn_log(rows, won, out)
+            self._names = names
+            return out
+
+    def _learn_log(self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_], out: NDArray[np.float64]) -> None:
+        """Learn comparisons, all or none, with predictions where ``out`` is not empty."""
+        before = snapshot(self._state)
+        self._make_room(len(contrasts))
+        n_learned = 0
+        try:
+            while n_learned < len(contrasts):
+                code, n = learn_log(self._agent, contrasts[n_learned:], wins[n_learned:], out[n_learned:])
+                n_learned += n
+                if code == OVERFLOW:
+                    raise ValueError(
+                        f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down"
+                    )
+                if code != LEARNED:
+                    self._make_ready(code, len(contrasts) - n_learned)
+        except BaseException:  # Ctrl-C between two kernels as well
+            rewind(before)
+            self._start(self._rule, before)
+            raise
+        self._end_exploration()
+        self._note_exploration()
+
+    def _rows(
+        self, name: str, value: ArrayLike, names: Names | None, ndim: int = 2
+    ) -> tuple[NDArray[np.float64], Names | None]:
+        """Checked features in the policy's order, and the names that are the policy's if all goes well."""
+        order, names = order_of(name, value, names)
+        rows = feature_rows(name, value, self._n_features, ndim)
+        return (rows if order is None else rows.take(order, axis=-1)), names
+
+    def _contrasts(
+        self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2
+    ) -> tuple[NDArray[np.float64], Names | None]:
+        a, names = self._rows(name, first, self._names, ndim)
+        b, names = self._rows(other_name, second, names, ndim)
+        if a.shape != b.shape:
+            raise ValueError(f"{name} has shape {a.shape} and {other_name} {b.shape}; equal shapes are wanted")
+        return a - b, names
+
+    # --- what the policy believes ---------------------------------------------------------------------------
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """The estimate, (n_features,) float64; a copy."""
+        with self._lock:
+            theta: NDArray[np.float64] = self._estimate().theta.copy()
+            return theta
+
+    @property
+    def gram(self) -> NDArray[np.float64]:
+        """M, the sum of z z' over what was learned plus the ridge, (n_features, n_features) float64; a copy."""
+        with self._lock:
+            return self._state.gram.copy()
+
+    @property
+    def status(self) -> str:
+        """``"exploring"`` until tau comparisons were asked for or learned and M is invertible.
+
+        Without ``n_arms`` and ``exploration_rounds`` tau is known from the first :meth:`select` on.
+
+        Then how the estimate stands, as the estimator tells it (see :class:`fastcolst.MLE`), or ``"ready"``.
+        """
+        with self._lock:
+            return "exploring" if self._state.counters["exploration_end"] < 0 else self._status_of(self._estimate())
+
+    def _status_of(self, memory: Any) -> str:
+        estimator = self._rule.estimator
+        return str(estimator.status(memory)) if hasattr(estimator, "status") else "ready"
+
+    def _estimate(self) -> Any:
+        """The estimator's memory with theta up to date: a copy, if need be, since reading must change nothing."""
+        if not estimate_is_old(self._agent):
+            return self._state.memory
+        state = snapshot(self._state)
+        state.refresh_estimate(self._rule)
+        return state.memory
+
+    def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
+        """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
+        with self._lock:
+            rows, _ = self._rows("contexts", contexts, self._names)
+            utilities: NDArray[np.float64] = rows @ self._estimate().theta
+            return utilities
+
+    def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
+        """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
+
+        With ``ridge=0`` M is inverted for the first time when the exploration ends.
+        """
+        with self._lock:
+            rows, _ = self._rows("contexts", contexts, self._names)
+            if not self._state.counters["factored"]:
+                return np.full(len(rows), np.inf)
+            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._state.factor.T, axis=1)
+            return widths
+
+    def probability(self, first: ArrayLike, second: ArrayLike) -> Any:
+        """P(first beats second) under the estimate, F((x_first - x_second)'theta).
+
+        Parameters
+        ----------
+        first, second : (n_features,) or (m, n_features) array_like of real numbers
+
+        Returns
+        -------
+        float or (m,) float64
+        """
+        ndim = 1 if np.ndim(first) == 1 else 2
+        with self._lock:
+            contrasts, _ = self._contrasts("first", first, "second", second, ndim)
+            margins = np.atleast_1d(contrasts @ self._estimate().theta)
+        out = np.empty_like(margins)
+        probabilities(self._rule.model, margins, out)
+        return float(out[0]) if ndim == 1 else out
+
+    def audit(self) -> float:
+        """Distance of theta from the exact estimate, in standard errors.
+
+        Raises
+        ------
+        AttributeError
+            When the estimator keeps no history from which the exact estimate could be recomputed, as SGD and
+            OnlineNewton.
+        """
+        with self._lock:
+            return self._audit_of(self._estimate())
+
+    def _audit_of(self, memory: Any) -> float:
+        estimator = self._rule.estimator
+        if not hasattr(estimator, "exact"):
+            raise AttributeError(f"{estimator!r} keeps no history from which the exact estimate could be recomputed")
+        exact = snapshot(memory)
+        exact.codes[WARM] = 0
+        estimator.exact().refresh(self._rule.model, exact)
+        return distance(memory, exact)
+
+    def _make_room(self, n_comparisons: int) -> None:
+        estimator = self._rule.estimator
+        if hasattr(estimator, "grown"):
+            memory = estimator.grown(self._state.memory, n_comparisons)
+            if memory is not self._state.memory:
+                self._start(self._rule, self._state._replace(memory=memory))
+
+    def _note_status(self) -> None:
+        estimator = self._rule.estimator
+        if self._warned_status or not hasattr(estimator, "status"):
+            return
+        memory = self._state.memory
+        status = estimator.status(memory)
+        n, d = int(memory.codes[N_LEARNED]), len(memory.theta)
+        if status == "interior" or (status != "not-converged" and n < 10 * max(WARM_AFTER, WARM_AFTER_PER_FEATURE * d)):
+            return  # few answers are separable as a rule
+        self._warned_status = True
+        warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[status].format(n=n)}", UserWarning, stacklevel=3)
+
+    # --- exploration ----------------------------------------------------------------------------------------
+
+    def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
+        buffers = super()._new_buffers(n_arms, n_features)
+        if self._state.counters["exploration_rounds"] == UNKNOWN:
+            self._state.counters["exploration_rounds"] = n_features * n_arms
+        return buffers
+
+    def _end_exploration(self) -> bool:
+        due = bool(end_exploration(self._state))
+        if due and self._state.counters["factored"]:  # from here on S only shrinks
+            self._largest = min(LARGEST, LARGEST_WIDTH / (len(self._state.gram) * np.abs(self._state.factor).max()))
+        return due
+
+    def _note_exploration(self) -> None:
+        """Notice the end of the exploration; warn once when M stays singular for twice the rounds planned for it."""
+        counters = self._state.counters
+        if counters["exploration_end"] >= 0:
+            self._exploring = False
+            return
+        trouble = "" if self._warned_singular else self._exploration_trouble()
+        if trouble:
+            self._warned_singular = True
+            warnings.warn(trouble, UserWarning, stacklevel=3)
+
+    def _exploration_trouble(self) -> str:
+        """What there is to say when M is singular after twice the rounds planned for the exploration, or nothing."""
+        counters = self._state.counters
+        learned = int(counters["chosen"] + counters["logged"]) - self.pending
+        patience = 2 * max(int(counters["exploration_rounds"]), len(self._state.gram))
+        if counters["exploration_end"] >= 0 or counters["factored"] or learned < patience:
+            return ""
+        scale = np.sqrt(np.diag(self._state.gram))
+        scale[scale == 0.0] = 1.0
+        rank = np.linalg.matrix_rank(self._state.gram / np.outer(scale, scale), hermitian=True)
+        return (
+            f"{type(self).__name__} still explores after {learned} comparisons: their contrasts span "
+            f"{rank} of {len(scale)} dimensions, so that the Gram matrix cannot be inverted (a constant feature, "
+            "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0."
+        )
+
+    def _warm_play(self) -> None:
+        super()._warm_play()
+        if hasattr(self._rule.estimator, "refresh"):
+            twin = self._fresh(rng=0)
+            twin._state.refresh_estimate(twin._rule)
+
+    def _warm_object(self) -> None:
+        super()._warm_object()
+        row = np.zeros((1, len(self._state.gram)))
+        twin = self._fresh(rng=0)
+        twin.learn_and_predict(row, [True])
+        if hasattr(self._rule.estimator, "refresh"):
+            twin._state.refresh_estimate(twin._rule)
+        twin.probability(row, row)
+
+
+def snapshot(state: Any) -> Any:
+    """A copy of a state's arrays, except for those that comparisons are only ever appended to."""
+    if hasattr(state, "snapshot"):
+        return state.snapshot()
+    if isinstance(state, tuple):
+        return type(state)(*map(snapshot, state))
+    return state.copy()
+
+
+def rewind(state: Any) -> None:
+    """Make a :func:`snapshot` the state again: what was appended since is forgotten."""
+    if hasattr(state, "rewind"):
+        state.rewind()
+    elif isinstance(state, tuple):
+        for part in state:
+            rewind(part)

@@ -1,0 +1,371 @@
+"""Policies: the objects that people hold. They check what comes in, own the random stream and call a kernel."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst._compile import make_agent
+from fastcolst.estimation import FULL, OVERFLOW
+from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count
+from fastcolst.policies.columns import Names, order_of
+from fastcolst.policies.duel import Duel
+from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play
+from fastcolst.policies.locks import new_lock
+from fastcolst.policies.protocol import Chunk, draw_block
+from fastcolst.streams import entropy_of, generator
+
+__all__ = ["IndexPolicy", "Policy"]
+
+STATUS_ROUNDS = 64
+"""How often a policy looks whether its estimate is the maximum it should be."""
+
+_ESTIMATE_NAMES = frozenset(
+    {"theta", "gram", "utilities", "widths", "probability", "learn", "learn_and_predict", "audit"}
+)
+
+
+class Buffers(NamedTuple):
+    """Scratch of a choice, for contexts of one shape; see :func:`fastcolst.policies.kernels.choose`."""
+
+    shape: tuple[int, int] | None
+    raw: NDArray[np.float64]
+    by_coordinate: NDArray[np.float64]
+    work: NDArray[np.float64]
+    contrast: NDArray[np.float64]
+
+
+class Policy:
+    """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
+
+    Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
+    order are the policy's, other orders are put right, missing and unknown names are refused; an array has no names
+    and is taken as it stands.
+
+    A subclass names its parameters in its constructor, calls ``super().__init__(locals())`` first and then
+    ``self._start(rule, state)``.
+    """
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        signature = inspect.signature(type(self).__init__)
+        given = {name: parameters[name] for name in signature.parameters if name != "self"}
+        self._parameters = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        n_features, n_arms, rng = given["n_features"], given["n_arms"], given["rng"]
+        self._n_features = None if n_features is None else count("n_features", n_features)
+        self._n_arms = None if n_arms is None else count("n_arms", n_arms)
+        entropy = entropy_of(rng)
+        if rng is not None:
+            self._parameters["rng"] = entropy
+        self._rng = generator(entropy)
+        self._id = uuid.uuid4().hex
+        # round -> the duel, what `choose` returned, the number of arms, the contrast, which nobody else can change
+        self._pending: dict[int, tuple[Duel, int, int, NDArray[np.float64]]] = {}
+        self._names: Names | None = None
+        self._lock = new_lock()
+        self._buffers = Buffers(None, *(np.empty(0),) * 4)
+        self._largest = LARGEST
+        self._drawn: Buffers | None = None  # whose numbers are drawn and not yet used
+        self._exploring = False
+
+    def _start(self, rule: Any, state: Any) -> None:
+        self._rule = rule
+        self._state = state
+        self._agent = make_agent(rule, state)
+        self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
+
+    def __copy__(self) -> Self:
+        """A policy of its own: a shallow copy would share the state and the stream."""
+        return deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__setstate__(self._copied(memo))
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of everything but the lock and the kernels' handle, which a policy makes anew.
+
+        A copy, since whoever asks for it reads it when the lock is free again.
+        """
+        return self._copied({})
+
+    def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
+        with self._lock:
+            return deepcopy({k: v for k, v in self.__dict__.items() if k not in ("_agent", "_chosen", "_lock")}, memo)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = new_lock()
+        self._start(self._rule, self._state)
+
+    # --- the service loop -----------------------------------------------------------------------------------
+
+    def select(self, contexts: ArrayLike) -> Duel:
+        """Choose the next two arms.
+
+        Parameters
+        ----------
+        contexts : (n_arms, n_features) array_like of real numbers
+            One row for each arm; finite. Not modified.
+
+        Returns
+        -------
+        Duel
+            To be answered with :meth:`update`, at any time and in any order, unless it is a self-duel.
+
+        Raises
+        ------
+        ValueError
+            When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that
+            products overflow. The policy is then as it was.
+
+        Warns
+        -----
+        UserWarning
+            Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
+            estimate of some hundreds of answers is no maximum inside the ball (see ``status``).
+        """
+        with self._lock:
+            buffers, names = self._buffers, self._names
+            if not (
+                type(contexts) is np.ndarray
+                and contexts.shape == buffers.shape
+                and contexts.dtype == np.float64
+                and contexts.flags.carray
+                and all_moderate(contexts, self._largest)
+            ):  # not like the round before: look closely
+                order, names = order_of("contexts", contexts, names)
+                contexts = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
+                if order is not None:
+                    contexts = contexts.take(order, axis=1)
+                if contexts.shape != buffers.shape:
+                    buffers = self._buffers = self._new_buffers(*contexts.shape)
+            if self._exploring:
+                self._end_exploration()
+                self._note_exploration()
+            round_ = self._chosen.item() + 1
+            if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
+                self._note_status()
+            if self._drawn is not buffers:
+                draw_block(self._rule, self._rng, buffers.raw)
+                self._drawn = buffers  # until they are used: a choice that fails must not cost the stream a round
+            code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+            if code == ESTIMATE_DUE:
+                self._state.refresh_estimate(self._rule)
+                self._note_status()
+                code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+            if code < 0:
+                raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
+            self._drawn, self._names = None, names
+            n_arms = len(contexts)
+            rest, second = divmod(code, n_arms)
+            first = rest % n_arms
+            shown = buffers.contrast.copy()
+            shown.setflags(write=False)
+            duel = Duel(first, second, shown, round_, self._id)
+            if first != second:
+                self._pending[round_] = duel, code, n_arms, buffers.contrast.copy()
+            return duel
+
+    def update(self, duel: Duel, first_won: bool) -> None:
+        """Learn the answer to a duel.
+
+        Parameters
+        ----------
+        duel : Duel
+            From this policy's :meth:`select`; each is answered once.
+        first_won : bool or 0 or 1
+            Whether the first arm won. The answer to a self-duel is checked and changes nothing.
+
+        Raises
+        ------
+        ValueError
+            When the duel is another policy's or was answered already, when ``first_won`` is something else, or when
+            numbers would overflow. The policy is then as it was.
+        """
+        if not isinstance(duel, Duel):
+            raise ValueError(f"duel is {duel!r}; a Duel returned by select is wanted")
+        if duel.policy_id != self._id:
+            raise ValueError(f"duel is of round {duel.round} of another policy; wanted one of this policy's own")
+        won = answer(first_won)
+        if duel.is_self:
+            return
+        with self._lock:
+            asked = self._pending.get(duel.round) if isinstance(duel.round, int) else None
+            if asked is None:
+                raise ValueError(
+                    f"duel of round {duel.round} was answered already or discarded, or another copy of this policy "
+                    "showed it; each duel is answered once, to the policy that showed it"
+                )
+            shown, choice, n_arms, contrast = asked
+            if duel is not shown and not duel.is_same_as(shown):
+                raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
+            while code := learn_answer(self._agent, choice, n_arms, contrast, won):
+                if code == OVERFLOW:
+                    raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
+                self._make_ready(code, 1)
+            self._pending.pop(duel.round, None)
+            if self._exploring:
+                self._end_exploration()
+
+    def discard(self, duel: Duel) -> None:
+        """Give up waiting for the answer to a duel: nobody answered, or liked both alike.
+
+        Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
+        """
+        known = isinstance(duel, Duel) and duel.policy_id == self._id and isinstance(duel.round, int)
+        with self._lock:
+            if not known or duel.round not in self._pending:
+                raise ValueError(f"duel is {duel!r}; a duel of this policy that waits for its answer is wanted")
+            del self._pending[duel.round]
+
+    @property
+    def round(self) -> int:
+        """Number of rounds in which arms were chosen."""
+        return self._chosen.item()
+
+    @property
+    def pending(self) -> int:
+        """Number of duels that wait for their answer."""
+        return len(self._pending)
+
+    @property
+    def feature_names(self) -> Names | None:
+        """The columns' names in the policy's order, from the first data frame that it was given; None before."""
+        return self._names
+
+    @property
+    def status(self) -> str:
+        """``"ready"``: without an estimate there is no exploration."""
+        return "ready"
+
+    # --- parameters -----------------------------------------------------------------------------------------
+
+    def get_params(self) -> dict[str, Any]:
+        """The constructor's arguments, by name; ``type(policy)(**policy.get_params())`` builds the same policy."""
+        return dict(self._parameters)
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = {
+            name: value
+            for name, value in self._parameters.items()
+            if not (value is defaults[name].default or value == defaults[name].default)
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def _fresh(self, **changes: Any) -> Self:
+        """A policy with the same parameters, apart from the changes, that has seen nothing."""
+        return type(self)(**{**self._parameters, **changes})
+
+    def _fitted_to(self, n_features: int, n_arms: int, horizon: int, rng: Any) -> Self:
+        """A fresh policy for a simulation: what was left open is filled in."""
+        if self._n_features not in (None, n_features):
+            raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
+        wanted = self._parameters["n_arms"]  # not the number that the first round of a template settled
+        if wanted not in (None, n_arms):
+            raise ValueError(f"{self!r} has n_arms={wanted}; the problem has {n_arms}")
+        changes = {"n_features": n_features, "n_arms": n_arms, "rng": rng}
+        if "horizon" in self._parameters and self._parameters["horizon"] is None:
+            changes["horizon"] = horizon
+        return self._fresh(**changes)
+
+    # --- simulation and compilation -------------------------------------------------------------------------
+
+    def _play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
+        """Play simulated rounds; see :func:`fastcolst.policies.kernels.play`."""
+        played, m = 0, len(chunk.best)
+        with self._lock:
+            self._make_room(m)
+            while True:
+                rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
+                played += play(self._agent, self._rng, rest, trace[played:])
+                if played == m or not (self._end_exploration() or self._refresh_estimate()):
+                    return played
+
+    def _refresh_estimate(self) -> bool:
+        """Bring the estimate up to date if that is due; False when it was not."""
+        if not estimate_is_old(self._agent):
+            return False
+        self._state.refresh_estimate(self._rule)
+        return True
+
+    def _make_ready(self, code: int, n_comparisons: int) -> None:
+        """Do what learning waits for: make room for comparisons, or bring the estimate up to date."""
+        if code == FULL:
+            self._make_room(n_comparisons)
+        else:
+            self._state.refresh_estimate(self._rule)
+
+    def _make_room(self, n_comparisons: int) -> None:
+        """Make room for comparisons, where the estimator keeps them."""
+
+    def _note_status(self) -> None:
+        """Warn once of an estimate that is not the maximum it should be."""
+
+    def _end_exploration(self) -> bool:
+        """End the exploration if it is due; False when it was not. A policy without exploration has nothing to end."""
+        return False
+
+    def _note_exploration(self) -> None:
+        """Notice that the exploration ended, or say so when it lasts for longer than it should."""
+
+    def _exploration_trouble(self) -> str:
+        """What there is to say of an exploration that lasts for longer than it should, or nothing."""
+        return ""
+
+    def warmup(self) -> None:
+        """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
+        self._warm_object()
+        self._warm_play()
+
+    def _warm_object(self) -> None:
+        n_features = self._n_features or 1
+        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
+        contexts = np.zeros((2, n_features))
+        contexts[0] = 1.0
+        twin.update(twin.select(contexts), True)
+
+    def _warm_play(self) -> None:
+        n_features = self._n_features or 1
+        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
+        twin._play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
+        twin._end_exploration()
+
+    def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
+        return Buffers(
+            (n_arms, n_features),
+            np.zeros(self._rule.n_raw(n_arms)),
+            np.empty((n_features, n_arms)),
+            np.zeros(self._rule.work_shape(n_arms, n_features)),  # columns of padding stay so
+            np.empty(n_features),
+        )
+
+    if not TYPE_CHECKING:  # to a type checker every misspelt name would then be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _ESTIMATE_NAMES:
+                raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class IndexPolicy(Policy):
+    """A policy that knows arms by their index and learns from duels between them; every round has the same arms."""
+
+    def _start_index(self, rule: Any, state_class: Any) -> None:
+        """Begin with a fresh state, ``state_class.new(n_arms)``: now, or in the first round if n_arms is not given."""
+        self._state_class = state_class
+        self._start(rule, state_class.new(self._n_arms or 0))
+
+    def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
+        buffers = super()._new_buffers(n_arms, n_features)
+        if self._n_arms is None:
+            self._start(self._rule, self._state_class.new(n_arms))
+            self._n_arms = n_arms
+        return buffers

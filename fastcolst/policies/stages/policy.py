@@ -1,0 +1,172 @@
+"""Policies in stages; see :mod:`fastcolst.policies.stages`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst.likelihood import ROWS, History
+from fastcolst.policies.checks import count
+from fastcolst.policies.linear import LinearPolicy, snapshot
+from fastcolst.policies.stages.state import REASONS, StageState, memory_of
+from fastcolst.policies.state import linear_state
+
+__all__ = ["Stage", "StagewisePolicy", "stage_scale"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """What one stage of a policy knows.
+
+    Attributes
+    ----------
+    theta : (n_features,) float64
+        Its estimate, a copy.
+    gram : (n_features, n_features) float64
+        Its Gram matrix M^(s), a copy.
+    count : int
+        Comparisons it has learned: those of the exploration and of logs, and those of rounds that ended in it because
+        a pair was too wide.
+    status : str
+        How its estimate stands; see :attr:`LinearPolicy.status`.
+    """
+
+    theta: NDArray[np.float64]
+    gram: NDArray[np.float64]
+    count: int
+    status: str
+
+
+class StagewisePolicy(LinearPolicy):
+    """A policy with S = floor(log2 T) stages, each with its own estimate and Gram matrix.
+
+    ``theta``, ``gram``, ``utilities``, ``widths``, ``probability`` and ``status`` are stage 1's.
+    """
+
+    _state: Any
+
+    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
+        n_stages = max(1, rule.horizon.bit_length() - 1)
+        states = [linear_state(rule.estimator, n_features, ridge, exploration_rounds) for _ in range(2)]
+        state = StageState.of(states[0], states[1], n_stages)
+        history = _history_of(state.later.memory)
+        if history is not None and n_stages > 1:  # room in the pool for as much as each would hold alone
+            state = _with_history(state, history.grown((n_stages - 2) * len(history.blocks) * ROWS))
+        return state
+
+    @property
+    def n_stages(self) -> int:
+        """S, the number of stages."""
+        return len(self._state.stale)
+
+    @property
+    def stage_counts(self) -> dict[int, dict[str, int]]:
+        """How many rounds ended in which stage, and why: ``stage_counts[stage][reason]``.
+
+        Stages are 0 for the exploration, which comes before all of them, and 1 to S. The reasons: "exploration";
+        "width", a pair of surviving arms was too wide, and the answer teaches this stage; "confident", no pair was
+        wider than 1/sqrt(T), and the answer teaches nobody. The sum of all is ``round``.
+        """
+        with self._lock:
+            tallies = self._state.tallies.tolist()
+        return {s: dict(zip(REASONS, row, strict=True)) for s, row in enumerate(tallies)}
+
+    def stage(self, number: int) -> Stage:
+        """What a stage knows; ``number`` is from 1 to ``n_stages``.
+
+        Raises
+        ------
+        ValueError
+            When there is no such stage.
+        """
+        s = count("number", number)
+        if s > self.n_stages:
+            raise ValueError(f"number is {number}; there are {self.n_stages} stages")
+        with self._lock:
+            state = self._state
+            opened = state.counters["exploration_end"] >= 0
+            if not opened:
+                s = 1  # all are alike
+            memory, gram = self._memory_of(s), state.gram if s == 1 else state.later.gram[s - 2]
+            status = self._status_of(memory) if opened else "exploring"
+            return Stage(memory.theta.copy(), gram.copy(), int(state.learned[s - 1]), status)
+
+    def audit(self) -> float:
+        """The largest distance, over the stages, of theta from the exact estimate, in standard errors.
+
+        Raises
+        ------
+        AttributeError
+            When the estimator keeps no history from which the exact estimate could be recomputed, as SGD.
+        """
+        with self._lock:
+            stages = range(1, 2 if self._state.counters["exploration_end"] < 0 else self.n_stages + 1)
+            return max(self._audit_of(self._memory_of(s)) for s in stages)
+
+    def _memory_of(self, stage: int) -> Any:
+        """A stage's memory with theta up to date: a copy, if need be."""
+        if stage == 1:
+            return self._estimate()
+        memory = memory_of(self._state, stage)
+        if self._state.stale[stage - 1]:
+            memory = snapshot(memory)
+            self._rule.estimator.refresh(self._rule.model, memory)
+        return memory
+
+    def _new_buffers(self, n_arms: int, n_features: int) -> Any:
+        if self._rule.horizon == 0:
+            raise ValueError(
+                "horizon is None; a policy with stages needs one to choose arms: their number depends on it"
+            )
+        return super()._new_buffers(n_arms, n_features)
+
+    def _end_exploration(self) -> bool:
+        if self._state.counters["exploration_end"] >= 0:
+            return False
+        due = super()._end_exploration()
+        if due and self._state.counters["exploration_end"] >= 0:
+            try:
+                if hasattr(self._rule.estimator, "refresh"):
+                    self._refresh_estimate()
+                self._make_room(0)
+                self._state.open_stages()
+            except BaseException:  # no memory, or Ctrl-C: the next call tries again
+                self._state.counters["exploration_end"] = -1
+                raise
+        return due
+
+    def _make_room(self, n_comparisons: int) -> None:
+        super()._make_room(n_comparisons)
+        history = _history_of(self._state.later.memory)
+        if history is None or not hasattr(self._rule.estimator, "grown"):
+            return
+        # each stage may learn all of them and begin a block; the exploration comes on top when stages open
+        n_blocks = len(history.owned) * (-(-n_comparisons // ROWS) + 1) + int(_history_of(self._state.memory).used[0])
+        if len(history.blocks) - int(history.used[0]) < n_blocks:
+            self._start(self._rule, _with_history(self._state, history.grown(n_blocks * ROWS)))
+
+    def warmup(self) -> None:
+        """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
+        if self._rule.horizon == 0:
+            self._fresh(horizon=2, rng=0).warmup()
+        else:
+            super().warmup()
+
+
+def stage_scale(mu: float, n_arms: int, horizon: int) -> float:
+    """c1 of Theorem 3.4, 3/(2 mu) sqrt(2 log(3 n T^2)), with which all estimates hold together."""
+    return 3.0 / (2.0 * mu) * math.sqrt(2.0 * (math.log(3.0 * n_arms) + 2.0 * math.log(horizon)))
+
+
+def _history_of(memory: Any) -> Any:
+    history = getattr(memory, "history", None)
+    return history if isinstance(history, History) else None
+
+
+def _with_history(state: StageState, history: History) -> StageState:
+    memory = state.later.memory._replace(history=history)
+    return state._replace(later=state.later._replace(memory=memory))

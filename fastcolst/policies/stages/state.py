@@ -1,0 +1,186 @@
+"""What stages know, and whom a round's answer teaches; see :mod:`fastcolst.policies.stages`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import handle, helper, register, shared_fields, slot
+from fastcolst.estimation import LEARNED, OVERFLOW, is_stale
+from fastcolst.likelihood import ROWS, History
+from fastcolst.policies.protocol import Choice
+from fastcolst.policies.state import LinearState, update_linear
+
+__all__ = ["CONFIDENT", "EXPLORATION", "REASONS", "WIDTH", "StageState", "memory_of", "note", "teach"]
+
+# Why a round ended where it did: columns of the tallies.
+EXPLORATION = 0
+WIDTH = 1
+CONFIDENT = 2
+REASONS = ("exploration", "width", "confident")
+"""exploration: before all stages. width: a pair of survivors was too wide. confident: none was wider than 1/sqrt(T)."""
+
+EVERYONE = 0
+"""The note of a choice whose answer is for all stages. That for a single stage is its number, for none S + 1."""
+
+
+@register
+class StageState(NamedTuple):
+    """What a policy with stages knows.
+
+    counters, gram (d, d), factor (d, d), memory and scratch (2, d): those of :class:`LinearState`, for stage 1, which
+    alone learns during the exploration. later: those of stages 2 to S, stacked along a first axis, from the end of the
+    exploration on. stale (S,) int64: 1 where theta must be refreshed. learned (S,) int64: comparisons learned. taught
+    () int64: stages that have learned the comparison which is for all of them and is not yet done with. tallies (S + 1,
+    3) int64: rounds by the stage in which they ended, 0 for the exploration, and by ``REASONS``.
+    """
+
+    counters: NDArray[Any]
+    gram: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    memory: Any
+    scratch: NDArray[np.float64]
+    later: Any
+    stale: NDArray[np.int64]
+    learned: NDArray[np.int64]
+    taught: NDArray[np.int64]
+    tallies: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, first: LinearState, other: LinearState, n_stages: int) -> StageState:
+        """Stage 1 as given, later ones of its size, made of ``other``: a state like the first with its own arrays."""
+        later = stacked(other, n_stages - 1)
+        later.counters["factored"] = 1
+        return cls(
+            first.counters,
+            first.gram,
+            first.factor,
+            first.memory,
+            first.scratch,
+            later,
+            np.zeros(n_stages, np.int64),
+            np.zeros(n_stages, np.int64),
+            np.zeros((), np.int64),
+            np.zeros((n_stages + 1, len(REASONS)), np.int64),
+        )
+
+    def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
+        """Whether the theta of some stage is out of date; only that of stage 1 is looked at closely."""
+        n_stale = 0
+        for s in range(self.stale.size):
+            n_stale += self.stale[s]
+        return n_stale > 0 or is_stale(rule.estimator, self.memory, wanted)
+
+    def refresh_estimate(self, rule: Any) -> None:
+        """Bring up to date what is known to be stale, or else stage 1."""
+        stale = [s for s, is_known in enumerate(self.stale.tolist(), start=1) if is_known]
+        for s in stale or [1]:
+            rule.estimator.refresh(rule.model, memory_of(self, s))
+        self.stale[:] = 0
+
+    def open_stages(self) -> None:
+        """Let the later stages begin with what stage 1 has learned. Their pool has room for it."""
+        spread(self.gram, self.later.gram)
+        spread(self.factor, self.later.factor)
+        spread(self.memory, self.later.memory)
+        self.learned[1:] = self.learned[0]
+
+
+# --- several memories in one ----------------------------------------------------------------------------------
+
+
+def stacked(value: Any, n: int) -> Any:
+    """Zeros for n NamedTuples like the given one, whose arrays have a first axis of n; see :func:`slot`."""
+    if not isinstance(value, tuple):
+        return np.zeros((n, *value.shape), value.dtype)
+    shared = shared_fields(type(value))
+    return type(value)(
+        *(
+            field if name in shared else stacked(field, n)
+            for name, field in zip(value._fields, value, strict=True)  # type: ignore[attr-defined]
+        )
+    )
+
+
+def spread(source: Any, target: Any) -> None:
+    """Copy one NamedTuple into each place of a stack of them. Histories share the blocks that are full."""
+    if not isinstance(source, tuple):
+        target[:] = source
+        return
+    if isinstance(source, History):
+        n_full, rest = divmod(int(source.size[0]), ROWS)
+        target.blocks[:n_full] = source.blocks[source.owned[:n_full]]
+        target.owned[:, :n_full] = np.arange(n_full)
+        target.used[0] = n_full
+        if rest:
+            n = len(target.owned)
+            target.blocks[n_full : n_full + n] = source.blocks[source.owned[n_full]]
+            target.owned[:, n_full] = n_full + np.arange(n)
+            target.used[0] += n
+        target.size[:] = source.size
+        return
+    shared = shared_fields(type(source))
+    for name in source._fields:  # type: ignore[attr-defined]
+        if name not in shared:
+            spread(getattr(source, name), getattr(target, name))
+
+
+def memory_of(state: StageState, stage: int) -> Any:
+    """The estimator's memory of a stage, 1 to S, as it is."""
+    return state.memory if stage == 1 else slot(state.later.memory, stage - 2)
+
+
+# --- a round --------------------------------------------------------------------------------------------------
+
+
+@helper
+def note(state: Any, stage: int, reason: int) -> int:
+    """Count where and why a round ended; returns the choice's note, whom its answer will teach."""
+    state.tallies[stage, reason] += 1
+    nobody = state.stale.size + 1
+    return EVERYONE if reason == EXPLORATION else stage if reason == WIDTH else nobody
+
+
+# --- an answer ------------------------------------------------------------------------------------------------
+
+
+@helper
+def learner_of(state: Any, stage: int) -> Any:
+    """The linear state of a stage."""
+    if stage == 1:
+        return handle(LinearState(state.counters, state.gram, state.factor, state.memory, state.scratch))
+    return slot(state.later, stage - 2)
+
+
+@helper
+def teach(rule: Any, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+    """Learn one comparison in the stages that it is for: that of its round, or all of them.
+
+    For all are the rounds of the exploration and logged comparisons. Returns a code of
+    :func:`fastcolst.estimation.learn`; after ``FULL`` and ``STALE`` the same comparison goes on where it stopped.
+
+    O(d^2) for each of these stages, besides the estimator's cost.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 3, 8, 9, 13, 20.
+    """
+    n_stages, taught = state.stale.size, state.taught
+    if choice.note > n_stages:
+        return LEARNED
+    opened = state.counters[()].exploration_end >= 0
+    first, last = choice.note, choice.note
+    if choice.note == EVERYONE:
+        first, last = 1, n_stages if opened else 1
+    for stage in range(first + taught[()], last + 1):
+        learner = learner_of(state, stage)
+        code = update_linear(learner, rule.estimator, rule.model, contrast, won)
+        if code != LEARNED:
+            taught[()] = 0 if code == OVERFLOW else stage - first
+            return code
+        state.learned[stage - 1] += 1
+        state.stale[stage - 1] = is_stale(rule.estimator, learner.memory, opened)
+    taught[()] = 0
+    return LEARNED

@@ -1,0 +1,234 @@
+"""What policies know: counters, a Gram matrix and its factor, an estimator's memory; and how one comparison changes it.
+
+What happens in every round of a linear policy stands here as well: the random pair of the exploration, the arms'
+utilities and widths, the constants of the round, the end of the exploration.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import helper, kernel, register
+from fastcolst.estimation import LEARNED, OVERFLOW, is_stale, learn
+from fastcolst.linalg import factorise, rank_one_inverse, squared_widths, utilities, whiten, whiten_contrast
+from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.selection import all_finite, all_rows_finite, random_pair
+
+__all__ = [
+    "COUNTERS",
+    "BlindState",
+    "LinearState",
+    "assess",
+    "confidence_scale",
+    "end_exploration",
+    "exploration_is_due",
+    "explore",
+    "horizon_of",
+    "linear_state",
+    "new_counters",
+    "update_linear",
+]
+
+COUNTERS = np.dtype(
+    (
+        np.record,
+        np.dtype(
+            [
+                ("chosen", np.int64),
+                ("logged", np.int64),
+                ("exploration_rounds", np.int64),
+                ("exploration_end", np.int64),
+                ("factored", np.int64),
+                ("untested", np.int64),
+            ],
+            align=True,
+        ),
+    )
+)
+"""The record that every state counts in.
+
+chosen: rounds in which arms were chosen. logged: comparisons learned from logs, which count towards the exploration.
+exploration_rounds: tau. exploration_end: rounds chosen when the exploration ended; -1 before. factored: 1 when the Gram
+matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it was last tested for that.
+"""
+
+
+def new_counters() -> NDArray[Any]:
+    """Counters, a 0-d array of one record, of a policy that has seen nothing and is not exploring."""
+    return np.zeros((), COUNTERS)
+
+
+@register
+class LinearState(NamedTuple):
+    """What a policy with a linear model knows.
+
+    counters, see :data:`COUNTERS`; gram (d, d) float64, M with its ridge; factor (d, d) float64, the lower triangular S
+    with S'S = M^-1 once M is invertible; memory, the estimator's arrays; scratch (2, d) float64, whose content means
+    nothing between calls.
+    """
+
+    counters: NDArray[Any]
+    gram: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    memory: Any
+    scratch: NDArray[np.float64]
+
+    @classmethod
+    def shared(cls) -> tuple[str, ...]:
+        """Fields that several stacked states have in common."""
+        return "counters", "scratch"
+
+    def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
+        """Whether theta is out of date."""
+        return is_stale(rule.estimator, self.memory, wanted)
+
+    def refresh_estimate(self, rule: Any) -> None:
+        """Bring theta up to date."""
+        rule.estimator.refresh(rule.model, self.memory)
+
+
+@register
+class BlindState(NamedTuple):
+    """What a policy without an estimate knows: how many rounds there were."""
+
+    counters: NDArray[Any]
+
+    @classmethod
+    def new(cls) -> BlindState:
+        """Of a policy that has seen nothing."""
+        return cls(new_counters())
+
+
+def linear_state(estimator: Any, n_features: int, ridge: float, exploration_rounds: int) -> LinearState:
+    """The state of a policy that has seen nothing: M = ridge I, which is invertible at once when ridge > 0."""
+    counters = new_counters()
+    counters["exploration_rounds"] = exploration_rounds
+    counters["exploration_end"] = -1
+    counters["factored"] = ridge > 0.0
+    identity = np.eye(n_features)
+    factor = identity / np.sqrt(ridge) if ridge > 0.0 else np.zeros_like(identity)
+    return LinearState(counters, ridge * identity, factor, estimator.memory(n_features), np.zeros((2, n_features)))
+
+
+# --- a choice -----------------------------------------------------------------------------------------------
+
+
+@helper
+def explore(contexts: Any, raw: Any) -> Choice:
+    """The random pair of an exploration round, from two uniforms.
+
+    O(n d), for the check that contexts are finite: in these rounds nothing is computed in which it would show.
+    """
+    if not all_rows_finite(contexts):
+        return NOT_FINITE
+    first, second = random_pair(raw[0], raw[1], contexts.shape[1])
+    return Choice(first, second, 0)
+
+
+@helper
+def assess(state: Any, contexts: Any, whitened: Any, utility: Any, square: Any) -> bool:
+    """Whitened arms (d, n), their utilities (n,) and squared widths (n,); False when one of these is not finite.
+
+    O(n d^2). The check is free of a look at the contexts: what is not finite there is not finite here.
+    """
+    whiten(state.factor, contexts, whitened)
+    utilities(state.memory.theta, contexts, utility)
+    squared_widths(whitened, square)
+    return bool(all_finite(utility) and all_finite(square))
+
+
+@helper
+def horizon_of(rule: Any, state: Any) -> float:
+    """T, for which the constants of the round to come are set: the rule's ``horizon``, or for 0 that round."""
+    return float(rule.horizon if rule.horizon > 0 else state.counters[()].chosen + 1)
+
+
+@helper
+def confidence_scale(rule: Any, state: Any) -> float:
+    """Width scale of the round to come: the rule's ``width_scale``, or for a negative one sqrt(d log T)."""
+    if rule.width_scale >= 0.0:
+        return float(rule.width_scale)
+    return float(np.sqrt(state.gram.shape[0] * np.log(horizon_of(rule, state))))
+
+
+# --- an answer ----------------------------------------------------------------------------------------------
+
+
+@helper
+def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bool) -> int:
+    """Learn one comparison: theta, the Gram matrix and its factor. Returns a code of :func:`learn`.
+
+    O(d^2) besides the estimator's cost. z = 0 changes nothing.
+    """
+    d = contrast.size
+    square, n_other = 0.0, 0
+    for k in range(d):
+        square += contrast[k] * contrast[k]
+        n_other += contrast[k] != 0.0  # the square of a tiny difference is 0 too
+    if n_other == 0:
+        return LEARNED
+    counters, gram, factor = state.counters[()], state.gram, state.factor
+    whitened = state.scratch[0]
+    if not square < np.inf:
+        return OVERFLOW
+    factored = counters.factored == 1
+    if factored and not whiten_contrast(factor, contrast, whitened) < np.inf:
+        return OVERFLOW
+    code = learn(estimator, model, state.memory, contrast, won)
+    if code != LEARNED:
+        return code
+    for i in range(d):
+        value = contrast[i]
+        for j in range(d):
+            gram[i, j] += value * contrast[j]
+    if factored:
+        rank_one_inverse(factor, whitened, state.scratch[1])
+    else:
+        counters.untested = 1
+    return LEARNED
+
+
+# --- the end of the exploration -----------------------------------------------------------------------------
+
+
+@helper
+def exploration_is_due(counters: Any) -> bool:
+    """True when the exploration goes on only until somebody calls :func:`end_exploration`. ``counters`` is a record."""
+    return (
+        counters.exploration_end < 0
+        and counters.chosen + counters.logged >= counters.exploration_rounds
+        and (counters.factored == 1 or counters.untested == 1)
+    )
+
+
+@kernel
+def end_exploration(state: Any) -> bool:
+    """End the exploration if it is due and M is invertible: factor M.
+
+    It is a kernel of its own, since factoring happens once in a policy's life and would cost every other kernel seconds
+    of compilation.
+
+    Returns
+    -------
+    bool
+        False when the exploration was not due: nothing was done.
+
+    Notes
+    -----
+    O(d^3) when M is tested; as long as M stays singular, that is once for each comparison.
+
+    References
+    ----------
+    Bengs, Saha, Huellermeier (2022), Algorithm 1, lines 2 and 3.
+    """
+    counters = state.counters[()]
+    if not exploration_is_due(counters):
+        return False
+    counters.untested = 0
+    if counters.factored == 1 or factorise(state.gram, state.factor):
+        counters.factored = 1
+        counters.exploration_end = counters.chosen
+    return True
