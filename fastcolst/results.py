@@ -82,7 +82,7 @@ class Result:
     self_duels : dict of label to (runs, k) int64
         How many of these rounds compared an arm with itself.
     seconds : dict of label to (runs,) float64
-        Time spent on the run by this policy.
+        Time spent on the run by this policy; nan where it is not known.
     thetas : (runs, d) float64
         True parameters of each run; d = 0 where the problem has none.
     seed : int
@@ -142,7 +142,7 @@ class Result:
         self._set("average_regret", _arrays(self.average_regret, "average_regret", np.float64, shape))
         self._set("weak_regret", _arrays(self.weak_regret, "weak_regret", np.float64, shape))
         self._set("self_duels", _arrays(self.self_duels, "self_duels", np.int64, shape))
-        self._set("seconds", _arrays(self.seconds, "seconds", np.float64, (self.runs,)))
+        self._set("seconds", _arrays(self.seconds, "seconds", np.float64, (self.runs,), unknown=True))
         self._set("settings", _texts(self.settings))
         self._check_labels()
         self._check_ranges()
@@ -204,14 +204,14 @@ class Result:
         average, weak = self.average_regret[label][:, -1], self.weak_regret[label][:, -1]
         deviation = f"{average.std(ddof=1):,.2f}" if self.runs > 1 else "-"
         share = float(self.self_duels[label][:, -1].mean() / self.rounds[-1])
-        microseconds = float(1e6 * self.seconds[label].mean() / self.horizon)
+        microseconds = float(1e6 * self.seconds[label].mean() / self.horizon)  # nan when a run's are not known
         return (
             label,
             f"{average.mean():,.2f}",
             deviation,
             f"{weak.mean():,.2f}",
             f"{100 * share:.1f} %",
-            f"{microseconds:.2f}",
+            "-" if np.isnan(microseconds) else f"{microseconds:.2f}",
         )
 
     def plot(self, ax: Any = None) -> Any:
@@ -313,6 +313,37 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         _sync_folder(target.parent)
 
 
+_MARK, _DIGITS = b"sha256:", 64
+
+
+def seal(data: bytes, about: str = "") -> bytes:
+    """Put a digest of all bytes behind the last "sha256:" in them.
+
+    Parameters
+    ----------
+    data : bytes
+        Ready but for the digest; the mark stands where a reader of the format does not mind 64 more letters.
+    about : str
+        What else the digest covers: where these bytes belong.
+    """
+    before, mark, after = data.rpartition(_MARK)
+    return before + mark + _seal_of(before, after, about) + after
+
+
+def is_sealed(data: bytes, about: str = "") -> bool:
+    """Whether these are the very bytes that :func:`seal` returned for that place."""
+    before, mark, rest = data.rpartition(_MARK)
+    return bool(mark) and rest[:_DIGITS] == _seal_of(before, rest[_DIGITS:], about)
+
+
+def _seal_of(before: bytes, after: bytes, about: str) -> bytes:
+    digest = hashlib.sha256(f"{about}\n".encode())
+    digest.update(before)
+    digest.update(_MARK)
+    digest.update(after)
+    return digest.hexdigest().encode()
+
+
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table: first column to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -365,7 +396,10 @@ def _header(result: Result) -> dict[str, Any]:
         "horizon": result.horizon,
         "seed": result.seed,
         "thetas": result.thetas.tolist(),  # JSON writes the shortest text that reads back as the same float64
-        "seconds": {label: seconds.tolist() for label, seconds in result.seconds.items()},
+        "seconds": {
+            label: [None if np.isnan(number) else number for number in seconds.tolist()]
+            for label, seconds in result.seconds.items()
+        },
         "settings": result.settings,
         "sha256": _digest(result),
     }
@@ -409,7 +443,7 @@ def _assemble(header: dict[str, Any], table: Any) -> Result:
     result = Result(
         **{name: dict(zip(policies, values[name], strict=True)) for name in _TABLES},
         rounds=rounds,
-        seconds=header["seconds"],
+        seconds={label: np.array(numbers, np.float64) for label, numbers in header["seconds"].items()},
         thetas=header["thetas"],
         seed=header["seed"],
         horizon=header["horizon"],
@@ -432,8 +466,10 @@ def _whole(value: object, name: str, least: int) -> int:
     return int(value)
 
 
-def _array(value: ArrayLike, name: str, dtype: type, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return a read-only copy of finite numbers in the wanted shape (None: any length)."""
+def _array(
+    value: ArrayLike, name: str, dtype: type, shape: tuple[int | None, ...], unknown: bool = False
+) -> NDArray[Any]:
+    """Return a read-only copy of finite numbers, or nan where `unknown`, in the wanted shape (None: any length)."""
     found = np.asarray(value)
     kinds = "iu" if dtype is np.int64 else "iuf"
     if found.dtype.kind not in kinds and found.size > 0:
@@ -442,20 +478,23 @@ def _array(value: ArrayLike, name: str, dtype: type, shape: tuple[int | None, ..
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
         raise ValueError(f"{name} has shape {found.shape}; ({wanted}) is wanted")
     array: NDArray[Any] = np.array(found, dtype=dtype, order="C")
-    if not np.all(np.isfinite(array)):
-        where = ", ".join(map(str, np.argwhere(~np.isfinite(array))[0]))
+    bad = np.isinf(array) if unknown else ~np.isfinite(array)
+    if np.any(bad):
+        where = ", ".join(map(str, np.argwhere(bad)[0]))
         raise ValueError(f"{name}[{where}] is not finite; every number must be")
     array.setflags(write=False)
     return array
 
 
-def _arrays(tables: Any, name: str, dtype: type, shape: tuple[int, ...]) -> dict[str, NDArray[Any]]:
+def _arrays(
+    tables: Any, name: str, dtype: type, shape: tuple[int, ...], unknown: bool = False
+) -> dict[str, NDArray[Any]]:
     if not isinstance(tables, Mapping):
         raise ValueError(f"{name} is a {type(tables).__name__}; a dictionary of label to array is wanted")
     for label in tables:
         if not isinstance(label, str) or not label:
             raise ValueError(f"{name} has the label {label!r}; a text that is not empty is wanted")
-    return {label: _array(table, f"{name}[{label!r}]", dtype, shape) for label, table in tables.items()}
+    return {label: _array(table, f"{name}[{label!r}]", dtype, shape, unknown) for label, table in tables.items()}
 
 
 def _texts(settings: Any) -> dict[str, str]:

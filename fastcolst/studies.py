@@ -8,6 +8,10 @@ at all. What is on disk is all there is to resuming: cells that have their file 
     FOLDER/manifest.json    the study, the cells it is cut into, the version, the machine
     FOLDER/cells/*.parquet  results alone: the same bytes whoever computed them
     FOLDER/timings.jsonl    seconds, which never repeat
+
+Each cell, each line of seconds and the manifest hold a digest of all their bytes, those of a cell or a line also of the
+study and the cell that they belong to. What does not fit its digest is not believed: a cell is an error when it is read
+and computed anew when the study is resumed, seconds count as unknown.
 """
 
 from __future__ import annotations
@@ -15,9 +19,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
+import hashlib
 import itertools
 import json
 import math
+import operator
 import os
 import platform
 import socket
@@ -26,14 +32,15 @@ import threading
 import time
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from io import RawIOBase
 from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numba
 import numpy as np
@@ -43,7 +50,7 @@ from fastcolst.estimation import MLE, estimator_of
 from fastcolst.policies.checks import count
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
-from fastcolst.results import FileFormatError, Result, optional_import, write_atomically
+from fastcolst.results import FileFormatError, Result, is_sealed, optional_import, seal, write_atomically
 from fastcolst.simulation import POLL_SECONDS, Plan, Record, checkpoint_rounds, play_run, processors, version
 from fastcolst.streams import entropy_of
 from fastcolst.tables import (
@@ -59,7 +66,7 @@ from fastcolst.tables import (
 
 __all__ = ["Study", "StudyResult", "load_study"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST, CELLS, TIMINGS, LOCK = "manifest.json", "cells", "timings.jsonl", ".lock"
 
 TOP_KEYS = ("horizon", "runs", "seed", "checkpoints", "policy", "scenario")
@@ -132,15 +139,7 @@ class Study:
         object.__setattr__(self, "_recipes", recipes)
         object.__setattr__(self, "_settings", {label: self._setting(label) for label in self.scenarios})
         self._check_fit()
-        n_cells = sum(
-            math.ceil(self.runs / _block_runs(recipe, setting, self.runs))
-            for setting in self._settings.values()
-            for recipe in recipes.values()
-        )
-        if n_cells > MOST_CELLS:
-            raise ValueError(
-                f"runs is {self.runs}; that makes {n_cells:,} cells, and at most {MOST_CELLS:,} are wanted"
-            )
+        _check_amounts(self.runs, _cut(self), [setting.rounds for setting in self._settings.values()])
 
     def _setting(self, label: str) -> _Setting:
         where = f"scenario {label!r}"
@@ -148,7 +147,12 @@ class Study:
         problem = scenario_of(scenario, where) if isinstance(scenario, Mapping) else scenario
         try:
             horizon = count("horizon", _of_scenario("horizon", self.horizon, label))
-            rounds = checkpoint_rounds(_of_scenario("checkpoints", self.checkpoints, label), horizon)
+            checkpoints = _of_scenario("checkpoints", self.checkpoints, label)
+            several = isinstance(checkpoints, Sequence) or np.ndim(checkpoints) > 0
+            number = len(checkpoints) if several else min(count("checkpoints", checkpoints), horizon)
+            if number > MOST_CHECKPOINTS:
+                raise ValueError(f"checkpoints are {number:,}; at most {MOST_CHECKPOINTS:,} are wanted")
+            rounds = checkpoint_rounds(checkpoints, horizon)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
         return _Setting(problem, horizon, rounds)
@@ -308,11 +312,13 @@ class Study:
         Notes
         -----
         The Parquet bytes depend on the study alone: not on the executor, nor on how often it was interrupted. Memory:
-        that of the cells at work.
+        that of the cells at work. Cells that are there are read, a tenth of a millisecond each; those that are
+        damaged, or of an earlier version, are removed and computed anew, which one line on standard error tells.
         """
         _check_executor(executor, threads)
         workers = processors() if threads is None else count("threads", threads)
         with _Store(Path(out), _Manifest.of(self), resume) as store:
+            _tell_of_damaged(store.damaged)
             missing = store.missing()
             if missing:
                 with _Progress(len(store.manifest.cells), len(missing), progress) as bar:
@@ -323,6 +329,13 @@ class Study:
         result = StudyResult(Path(out), store.manifest)
         result.__dict__["study"] = self
         return result
+
+
+def _tell_of_damaged(cells: list[str]) -> None:
+    """In a line, not by a warning: a filter might make that an error, and no resuming would ever get past it."""
+    if cells:
+        number = "1 cell is" if len(cells) == 1 else f"{len(cells):,} cells are"
+        _write(f"fastcolst: {number} damaged or of an earlier version, and computed anew: {_short(cells)}")
 
 
 class _Setting(NamedTuple):
@@ -391,6 +404,9 @@ def _common(by_label: dict[str, Any]) -> Any:
 # --- cells --------------------------------------------------------------------------------------------------
 
 MOST_CELLS = 1_000_000
+MOST_CHECKPOINTS = 1_000_000
+MOST_ROWS = 10_000_000_000
+"""Rows of results: a run at a checkpoint. So many numbers are 240 GB."""
 CELL_SECONDS = 1.0
 """A cell takes about so long, or longer, on a slow processor."""
 
@@ -491,12 +507,28 @@ def _block_runs(recipe: Recipe, setting: _Setting, runs: int) -> int:
     return math.ceil(runs / n_blocks)
 
 
+def _cut(study: Study) -> list[list[int]]:
+    """Runs of a cell, by scenario and policy."""
+    recipes, settings = study._recipes.values(), study._settings.values()
+    return [[_block_runs(recipe, setting, study.runs) for recipe in recipes] for setting in settings]
+
+
+def _check_amounts(runs: int, block_runs: list[list[int]], rounds: Sequence[Sized]) -> None:
+    """Raise ValueError for more than anyone can wait for or keep, before any of it is spread out."""
+    n_cells = sum(-(-runs // size) for sizes in block_runs for size in sizes)
+    n_rows = runs * sum(len(sizes) * len(r) for sizes, r in zip(block_runs, rounds, strict=True))
+    for number, most, what in ((n_cells, MOST_CELLS, "cells"), (n_rows, MOST_ROWS, "rows of results")):
+        if number > most:
+            raise ValueError(f"runs is {runs}; that makes {number:,} {what}, and at most {most:,} are wanted")
+
+
 # --- the folder ---------------------------------------------------------------------------------------------
 
 
 class _Manifest(NamedTuple):
     """What the folder's manifest says: the study, how it is cut into cells, and where it was begun."""
 
+    format_version: int
     study: dict[str, Any]
     scenarios: list[dict[str, Any]]  # label, horizon, rounds
     policies: list[str]
@@ -508,10 +540,11 @@ class _Manifest(NamedTuple):
     def of(cls, study: Study) -> _Manifest:
         settings = study._settings
         return cls(
+            FORMAT_VERSION,
             study.to_dict(),
             [{"label": k, "horizon": s.horizon, "rounds": s.rounds.tolist()} for k, s in settings.items()],
             list(study._recipes),
-            [[_block_runs(recipe, s, study.runs) for recipe in study._recipes.values()] for s in settings.values()],
+            _cut(study),
             version(),
             {
                 "platform": platform.platform(),
@@ -523,37 +556,56 @@ class _Manifest(NamedTuple):
         )
 
     @classmethod
-    def read(cls, folder: Path) -> _Manifest:
+    def read(cls, folder: Path, earlier: bool = False) -> _Manifest:
+        """The manifest of a folder; with ``earlier`` also one of the first format, which has no digest."""
         path = folder / MANIFEST
         data = path.read_bytes()
         try:
             content = json.loads(data)
-            if content.pop("format_version") != FORMAT_VERSION:
-                raise FileFormatError("another format version")
-            manifest = cls(**content)
+            content.pop("digest", None)
+            manifest = cls(content.pop("format_version"), **content)
+            if manifest.format_version not in ((1, FORMAT_VERSION) if earlier else (FORMAT_VERSION,)):
+                raise FileFormatError(
+                    f"its format version is {manifest.format_version!r}, and {FORMAT_VERSION} is wanted; "
+                    "a study of an earlier version is computed anew when it is resumed"
+                )
             manifest._check()
+            if manifest.format_version == FORMAT_VERSION and not is_sealed(data):
+                raise FileFormatError("it is damaged or was changed, for its digest is that of other bytes")
             return manifest
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise FileFormatError(f"{os.fspath(path)!r} is no manifest of a study: {error}") from None
+        except Exception as error:  # damaged bytes can trip a decoder in any way it knows
+            raise FileFormatError(f"{os.fspath(path)!r} is no manifest of a study: {error}") from error
 
     def _check(self) -> None:
-        """Raise ValueError, TypeError or KeyError where something is not as it was written."""
-        numbers = [self.study["runs"], *itertools.chain(*self.block_runs)]
-        for scenario in self.scenarios:
-            numbers += [scenario["horizon"], *scenario["rounds"]]
-        labels = [*self.policies, *(scenario["label"] for scenario in self.scenarios)]
+        """Raise an error where something is not as it was written, or more than a study may ask for."""
+        runs, rounds = self.study["runs"], [scenario["rounds"] for scenario in self.scenarios]
+        horizons = [scenario["horizon"] for scenario in self.scenarios]
+        labels = [[table["label"] for table in self.study[kind]] for kind in ("policy", "scenario")]
         shape = [len(self.policies)] * len(self.scenarios)
         if not (
-            all(isinstance(label, str) for label in labels)
-            and all(type(number) is int and number > 0 for number in numbers)
+            labels == [self.policies, [scenario["label"] for scenario in self.scenarios]]
+            and all(isinstance(label, str) for label in itertools.chain(*labels))
+            and all(type(number) is int and number > 0 for number in [runs, *itertools.chain(*self.block_runs)])
+            and all(type(number) is int for number in [self.study["seed"], *horizons, *itertools.chain(*rounds)])
+            and self.study["seed"] >= 0
+            and all(
+                r[:1] > [0] and r[-1] <= horizon < 2**62 and all(map(operator.lt, r, r[1:]))
+                for horizon, r in zip(horizons, rounds, strict=True)
+            )
             and min(shape, default=0) > 0
             and [len(sizes) for sizes in self.block_runs] == shape
         ):
             raise ValueError("labels, rounds and runs do not fit together")
+        _check_amounts(runs, self.block_runs, rounds)
 
     def write(self, folder: Path) -> None:
-        text = json.dumps({"format_version": FORMAT_VERSION, **self._asdict()}, indent=1)
-        write_atomically(folder / MANIFEST, text.encode())
+        text = json.dumps({**self._asdict(), "digest": "sha256:"}, indent=1)
+        write_atomically(folder / MANIFEST, seal(text.encode()))
+
+    def place(self) -> str:
+        """What names the study in the digests of its cells: everything that their numbers depend on."""
+        parts = self.fastcolst, _without_paths(self.study), self.scenarios, self.policies, self.block_runs
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
     def cells(self) -> list[Cell]:
@@ -604,6 +656,8 @@ class _Store:
 
     def __init__(self, folder: Path, manifest: _Manifest, resume: bool) -> None:
         self.folder, self.manifest, self._resume = folder, manifest, resume
+        self._place = manifest.place()
+        self.damaged: list[str] = []
         self.done = 0
 
     def __enter__(self) -> Self:
@@ -616,7 +670,9 @@ class _Store:
                 for entry in self.folder.glob(f".{MANIFEST}.*.tmp"):  # of a process that was killed
                     entry.unlink()
                 self._settle()
-                self._timings = held.enter_context(_open_lines(self.folder / TIMINGS))
+                self.damaged = self._remove_damaged()
+                self._settle_timings()
+                self._timings = held.enter_context((self.folder / TIMINGS).open("ab", buffering=0))
             except OSError as error:
                 raise self._cannot_write(error) from error
             self._held = held.pop_all()
@@ -639,11 +695,36 @@ class _Store:
         if not (self.folder / MANIFEST).exists():
             self.manifest.write(self.folder)
             return
-        differences = _Manifest.read(self.folder).differences(self.manifest)
+        there = _Manifest.read(self.folder, earlier=True)
+        differences = there.differences(self.manifest)
         if differences:
             shown = "; ".join(differences[:SHOWN_DIFFERENCES])
             more = f"; and {len(differences) - SHOWN_DIFFERENCES} more" if len(differences) > SHOWN_DIFFERENCES else ""
             raise ValueError(f"{os.fspath(self.folder)!r} holds another study: {shown}{more}")
+        if there.format_version != FORMAT_VERSION:
+            self.manifest.write(self.folder)
+
+    def _settle_timings(self) -> None:
+        """Keep one line for each cell that is there: no other line can be taken for one of them that is damaged."""
+        path = self.folder / TIMINGS
+        if not path.exists():
+            return
+        lines = path.read_bytes().splitlines(keepends=True)
+        there = {entry.name for entry in os.scandir(self.folder / CELLS)}
+        kept = [line for line in lines if (_timing(line, self._place) or ("", []))[0] in there]
+        if kept != lines:
+            write_atomically(path, b"".join(kept))
+
+    def _remove_damaged(self) -> list[str]:
+        """Remove the cells that are not what this study wrote there; their names."""
+        names = {cell.name for cell in self.manifest.cells}
+        damaged = []
+        for entry in os.scandir(self.folder / CELLS):
+            path = Path(entry.path)
+            if entry.name in names and not is_sealed(path.read_bytes(), self._place + entry.name):
+                path.unlink()
+                damaged.append(entry.name)
+        return sorted(damaged)
 
     def missing(self) -> list[Cell]:
         """The cells without a file, after what a killed process left half-written is removed."""
@@ -662,8 +743,10 @@ class _Store:
         """Keep a finished cell. Its seconds come first, so that no cell counts as done without them."""
         try:
             line = {"cell": cell.name, "seconds": outcome.seconds.tolist(), "worker": outcome.worker}
-            _append(self._timings, json.dumps(line).encode() + b"\n")
-            write_atomically(self.folder / CELLS / cell.name, _cell_bytes(self.manifest, cell, outcome.totals))
+            text = json.dumps({**line, "digest": "sha256:"})
+            _append(self._timings, seal(text.encode(), self._place) + b"\n")
+            data = seal(_cell_bytes(self.manifest, cell, outcome.totals), self._place + cell.name)
+            write_atomically(self.folder / CELLS / cell.name, data)
         except OSError as error:
             raise self._cannot_write(error) from error
         self.done += 1
@@ -696,19 +779,16 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _open_lines(path: Path) -> BinaryIO:
-    """Open a file to append lines, each in one write; a line that a killed process left unfinished is ended first."""
-    file = path.open("ab+", buffering=0)
-    size = file.seek(0, os.SEEK_END)
-    if size:
-        file.seek(size - 1)
-        if file.read(1) != b"\n":
-            file.write(b"\n")
-    return file
+def _timing(line: bytes, place: str) -> tuple[str, list[float]] | None:
+    """A cell's name and the seconds of its runs; None when the line does not fit its digest."""
+    if not line.endswith(b"\n") or not is_sealed(line[:-1], place):  # left unfinished by a killed process, say
+        return None
+    entry = json.loads(line)
+    return entry["cell"], entry["seconds"]
 
 
-def _append(file: BinaryIO, line: bytes) -> None:
-    if file.write(line) < len(line):  # a file without a buffer writes as much as there is room for
+def _append(file: RawIOBase, line: bytes) -> None:
+    if (file.write(line) or 0) < len(line):  # a file without a buffer writes as much as there is room for
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -716,7 +796,11 @@ _TABLES = ("average_regret", "weak_regret", "self_duels")
 
 
 def _cell_bytes(manifest: _Manifest, cell: Cell, totals: NDArray[np.float64]) -> bytes:
-    """A cell's Parquet file: tidy, and without anything but results in it."""
+    """A cell's Parquet file: tidy, and without anything but results in it, with a mark to be sealed.
+
+    The digest stands before the footer, whose length the file ends with: there readers jump over it, and it covers the
+    footer as well.
+    """
     pa, pq = optional_import("pyarrow", "a study"), optional_import("pyarrow.parquet", "a study")
     rounds = manifest.scenarios[cell.scenario]["rounds"]
     n, k = cell.n_runs, len(rounds)
@@ -731,18 +815,15 @@ def _cell_bytes(manifest: _Manifest, cell: Cell, totals: NDArray[np.float64]) ->
     }
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, version="2.6", compression="zstd", write_statistics=False)
-    return bytes(sink.getvalue().to_pybytes())
+    data = bytes(sink.getvalue().to_pybytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    return data[:footer] + b"sha256:" + data[footer:]
 
 
 # --- executors ----------------------------------------------------------------------------------------------
 
 TASKS_AHEAD = 256
 """Tasks handed to an executor that does not say how many workers it has."""
-
-
-def _for_runs(seconds: list[float] | None, cell: Cell, missing: float) -> list[float]:
-    """Seconds of a cell's runs, or the number that stands for none where they do not fit it."""
-    return seconds if seconds is not None and len(seconds) == cell.n_runs else [missing] * cell.n_runs
 
 
 def _check_executor(executor: Any, threads: int | None) -> None:
@@ -958,6 +1039,7 @@ class StudyResult:
     def __init__(self, folder: Path, manifest: _Manifest) -> None:
         self.folder = folder
         self._manifest = manifest
+        self._place = manifest.place()
 
     def __repr__(self) -> str:
         return f"StudyResult({os.fspath(self.folder)!r}, scenarios={self.scenarios}, policies={self.policies})"
@@ -1011,25 +1093,15 @@ class StudyResult:
         return pa.table({**labels, **dict(zip(numbers.column_names, numbers.columns, strict=True)), **varied})
 
     def _read(self, cell: Cell) -> Any:
-        """A cell's numbers as an Arrow table, checked against where they should stand."""
-        pq = optional_import("pyarrow.parquet", "a study")
+        """A cell's numbers as an Arrow table, from the very bytes that this study wrote for it."""
+        pa, pq = optional_import("pyarrow", "a study"), optional_import("pyarrow.parquet", "a study")
         path = self.folder / CELLS / cell.name
         data = path.read_bytes()
-        try:
-            table = pq.ParquetFile(optional_import("pyarrow", "a study").BufferReader(data)).read(use_threads=False)
-            rounds = self._manifest.scenarios[cell.scenario]["rounds"]
-            runs = np.repeat(np.arange(cell.first_run, cell.first_run + cell.n_runs), len(rounds))
-            fits = (
-                np.array_equal(table.column("run").to_numpy(), runs)
-                and np.array_equal(table.column("round").to_numpy(), np.tile(rounds, cell.n_runs))
-                and table.column("scenario")[0].as_py() == self.scenarios[cell.scenario]
-                and table.column("policy")[0].as_py() == self.policies[cell.policy]
+        if not is_sealed(data, self._place + cell.name):
+            raise FileFormatError(
+                f"{os.fspath(path)!r} is damaged, or a cell of another study; resume the study to compute it anew"
             )
-        except Exception as error:  # damaged bytes can trip a decoder in any way it knows
-            raise FileFormatError(f"{os.fspath(path)!r} is damaged; delete it and resume: {error}") from error
-        if not fits:
-            raise FileFormatError(f"{os.fspath(path)!r} is a cell of another study; delete it and resume")
-        return table.select(["run", "round", *_TABLES])
+        return pq.ParquetFile(pa.BufferReader(data)).read(["run", "round", *_TABLES], use_threads=False)
 
     def to_pandas(self) -> Any:
         """Return a tidy pandas DataFrame, a row for each scenario, policy, run (from 0) and checkpoint that is there.
@@ -1067,28 +1139,23 @@ class StudyResult:
     def seconds(self) -> Any:
         """Return a pandas DataFrame of the processor seconds that a policy spent on each run.
 
-        Its columns are scenario, policy, run, seconds.
+        Its columns are scenario, policy, run, seconds; nan where no whole line of timings tells.
         """
         by_name = self._seconds_by_cell()
         rows = [
             (self.scenarios[cell.scenario], self.policies[cell.policy], cell.first_run + i, seconds)
             for cell in self._cells()
-            for i, seconds in enumerate(_for_runs(by_name.get(cell.name), cell, math.nan))
+            for i, seconds in enumerate(by_name.get(cell.name, [math.nan] * cell.n_runs))
         ]
         pandas = optional_import("pandas", "StudyResult.seconds")
         return pandas.DataFrame(rows, columns=["scenario", "policy", "run", "seconds"])
 
     def _seconds_by_cell(self) -> dict[str, list[float]]:
-        """The last line of each cell counts: a cell that was not kept was computed again."""
-        seconds = {}
+        """Seconds of the runs by a cell's name."""
         with contextlib.suppress(FileNotFoundError):
-            for line in (self.folder / TIMINGS).read_bytes().splitlines():
-                with contextlib.suppress(ValueError, TypeError, KeyError):  # left unfinished by a killed process, say
-                    entry = json.loads(line)
-                    numbers = [float(number) for number in entry["seconds"]]
-                    if all(0.0 <= number < math.inf for number in numbers):
-                        seconds[entry["cell"]] = numbers
-        return seconds
+            lines = (self.folder / TIMINGS).read_bytes().splitlines(keepends=True)
+            return dict(timing for line in lines if (timing := _timing(line, self._place)))
+        return {}
 
     def results(self) -> dict[str, Result | None]:
         """Return each scenario's :meth:`result`, None where no run is there yet that every policy has played."""
@@ -1126,7 +1193,7 @@ class StudyResult:
             table = self._read(cell)
             for name in _TABLES:
                 tables[name][where] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
-            seconds[where], played[where] = _for_runs(seconds_by_cell.get(cell.name), cell, 0.0), True
+            seconds[where], played[where] = seconds_by_cell.get(cell.name, math.nan), True
         common = played.all(axis=0)
         if not common.any():
             return None

@@ -106,6 +106,21 @@ def test_numbers_that_cannot_be_are_refused(name, value):
         Result(**given)
 
 
+def test_seconds_that_are_not_known_stay_so(tmp_path):
+    given = fields()
+    given["seconds"]["UniformPairs"][1] = np.nan
+    result = Result(**given)
+    result.save(tmp_path / "result.parquet")
+    loaded = load_result(tmp_path / "result.parquet")
+    for label, seconds in result.seconds.items():
+        assert loaded.seconds[label].tobytes() == seconds.tobytes()
+    (line,) = [line for line in loaded.summary().splitlines() if line.startswith("UniformPairs")]
+    assert line.endswith(" -")
+    given["seconds"]["UniformPairs"][1] = np.inf
+    with pytest.raises(ValueError, match=r"seconds\['UniformPairs'\]\[1\] is not finite"):
+        Result(**given)
+
+
 def test_same_numbers_sees_every_number_but_the_seconds():
     result = Result(**fields())
     other = fields()
