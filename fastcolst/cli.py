@@ -48,6 +48,7 @@ from fastcolst.report import write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.results import align, optional_import
 from fastcolst.simulation import processors
+from fastcolst.studies import leave_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -228,7 +229,7 @@ def _executor(text: str, workers: int | None) -> Iterator[Any]:
     elif text == "processes":
         # started anew, not forked: a fork copies locks that threads of ours may hold
         number = processors() if workers is None else count("argument --threads", workers)
-        pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _ignore_ctrl_c)
+        pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _begin_worker)
         try:
             yield pool
         finally:
@@ -242,9 +243,10 @@ def _executor(text: str, workers: int | None) -> Iterator[Any]:
         raise ValueError(f"argument --executor: {text!r}; threads, processes or dask:ADDRESS is wanted")
 
 
-def _ignore_ctrl_c() -> None:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the one that keeps what is finished."""
+def _begin_worker() -> None:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the one that keeps what is finished; leave with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_with_parent(os.getpid())
 
 
 def _replay(arguments: argparse.Namespace) -> None:

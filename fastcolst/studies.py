@@ -23,6 +23,7 @@ import hashlib
 import itertools
 import json
 import math
+import multiprocessing
 import operator
 import os
 import platform
@@ -35,7 +36,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from io import RawIOBase
 from itertools import islice
 from pathlib import Path
@@ -314,6 +315,7 @@ class Study:
         The Parquet bytes depend on the study alone: not on the executor, nor on how often it was interrupted. Memory:
         that of the cells at work. Cells that are there are read, a tenth of a millisecond each; those that are
         damaged, or of an earlier version, are removed and computed anew, which one line on standard error tells.
+        Workers that this process has started leave when it is gone.
         """
         _check_executor(executor, threads)
         workers = processors() if threads is None else count("threads", threads)
@@ -325,7 +327,7 @@ class Study:
                     if executor is None:
                         _run_on_threads(self, store, missing, bar, workers)
                     else:
-                        _run_on(executor, compute_cell, self, store, missing, bar)
+                        _run_on(executor, partial(compute_cell_for, os.getpid()), self, store, missing, bar)
         result = StudyResult(Path(out), store.manifest)
         result.__dict__["study"] = self
         return result
@@ -475,6 +477,33 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
         totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]
         trouble = trouble if i else policies[task.policy]._exploration_trouble()
     return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
+
+
+def compute_cell_for(process: int, task: Task) -> Outcome:
+    """Compute a cell in a worker, which does not outlive the process that hands out the cells and started it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid == process:
+        leave_with_parent(os.getpid())
+    return compute_cell(task)
+
+
+@cache
+def leave_with_parent(_: int) -> None:
+    """End this process, whose number is given, as soon as the one that started it has ended; told once, and for good.
+
+    A worker waits for tasks on a pipe that its siblings and itself hold open: of a parent that was killed it never
+    hears. With the workers goes the last who uses the tracker of their semaphores, and it leaves too.
+    """
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    if parent.sentinel is not None:
+        parent.join()
+    else:  # loky's workers have none
+        while os.getppid() == parent.pid:
+            time.sleep(POLL_SECONDS)
+    os._exit(1)  # whatever the other threads are at: nobody wants it any more
 
 
 def _warm(policy: Policy, bar: _Progress | None = None) -> None:

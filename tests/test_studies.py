@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from campaign.kills import alive_in_session
 from conftest import rounds
 
 import fastcolst as fc
@@ -267,6 +268,53 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
     done = len(list(folder.glob("cells/*.parquet")))
     assert f"KeyboardInterrupt: interrupted: {done} of " in errors and "resume to go on" in errors
     assert not list(folder.glob("cells/.*"))
+
+
+BY_PROCESSES = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_studies import long_study, studies
+studies.CELL_SECONDS = 1e-12
+if {kind!r} == "processes":
+    from fastcolst.cli import _executor
+    with _executor("processes", 2) as executor:
+        long_study().run({folder!r}, executor=executor, progress=False)
+elif {kind!r} == "loky":
+    import loky
+    long_study().run({folder!r}, executor=loky.ProcessPoolExecutor(2), progress=False)
+else:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+    with ProcessPoolExecutor(2, get_context({kind!r})) as executor:
+        long_study().run({folder!r}, executor=executor, progress=False)
+"""
+
+
+@posix
+@pytest.mark.parametrize("kind", ["processes", "spawn", "fork", "forkserver", "loky"])
+def test_workers_leave_when_their_parent_is_killed(tmp_path, kind, one_run_a_cell):
+    pytest.importorskip("psutil")
+    if kind == "loky":
+        pytest.importorskip("loky")
+    folder = tmp_path / "killed"
+    code = BY_PROCESSES.format(tests=str(TESTS), folder=str(folder), kind=kind)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
+    while process.poll() is None and len(list(folder.glob("cells/*.parquet"))) < 2:
+        time.sleep(0.01)
+    assert len(alive_in_session(process.pid)) >= 3
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20.0
+    while alive_in_session(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = alive_in_session(process.pid)
+    for one in left:
+        one.kill()
+    assert not left
+    long_study().run(folder, progress=False)
+    long_study().run(tmp_path / "whole", progress=False)
+    assert contents(folder) == contents(tmp_path / "whole")
 
 
 class Deadly:
