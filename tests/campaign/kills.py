@@ -6,7 +6,9 @@ with progress between two kills, until it is finished; then another folder begin
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,9 +21,11 @@ import fastcolst as fc
 from campaign.tally import Campaign, Tally
 from fastcolst import studies
 
-KILLS = {"threads": 40, "processes": 40, "dask": 20}
-SECONDS = {"threads": 1.5, "processes": 4.0, "dask": 6.0}
-"""From when a study is at hand: workers of other processes must import first."""
+KILLS = {"threads": 60, "processes": 30, "dask": 10}
+STARTING_SECONDS = {"threads": 1.0, "processes": 3.0, "dask": 4.0}
+"""From when a study is at hand to its first cell, or so: workers of other processes must import first."""
+CELL_SECONDS = 0.1
+MOST_CELLS = 6
 LEAVING_SECONDS = 10.0
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -74,25 +78,33 @@ def _kill(campaign: Campaign, kind: str, kills: int, wanted: dict[str, bytes]) -
     moments = campaign.rng("kills", kind)
     folder = _folder(campaign)
     while left.tried < kills:
-        moment = moments.uniform(0.0, SECONDS[kind])
+        n_more = int(moments.integers(MOST_CELLS))  # cells that are done before the kill; none: it is still starting
+        seconds = moments.uniform(0.0, CELL_SECONDS if n_more else STARTING_SECONDS[kind])
         process = _start(kind, folder)
-        try:
-            process.wait(moment)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _wait(process, folder, n_more, seconds)
+        process.kill()
+        code = process.wait()
+        if code == -signal.SIGKILL:
             names = _left(process.pid)
-            left.count(not names, f"{kind}, kill {left.tried + 1} after {moment:.3f} s: {names}")
+            left.count(not names, f"{kind}, kill {left.tried + 1}, {n_more} cells and {seconds:.3f} s: {names}")
             if (folder / "manifest.json").exists():
                 fc.load_study(folder).results()  # whatever has its name is whole
-        if process.returncode >= 0:  # not killed: it was finished before
-            good = process.returncode == 0 and _cells(folder) == wanted
-            same.count(good, f"{kind}, after {left.tried} kills: exit code {process.returncode}")
+        else:  # it was finished before
+            same.count(code == 0 and _cells(folder) == wanted, f"{kind}, after {left.tried} kills: exit code {code}")
             folder = _folder(campaign)
     killed_study().run(folder, progress=False)
     same.count(_cells(folder) == wanted, f"{kind}, after {left.tried} kills, resumed here")
     yield left
     yield same
+
+
+def _wait(process: subprocess.Popen[bytes], folder: Path, n_more: int, seconds: float) -> None:
+    """Until there are so many more cells, and then so long, or until the process ends."""
+    enough = len(list(folder.glob("cells/*.parquet"))) + n_more
+    while process.poll() is None and len(list(folder.glob("cells/*.parquet"))) < enough:
+        time.sleep(0.002)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
 
 
 def _folder(campaign: Campaign) -> Path:
