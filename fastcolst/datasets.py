@@ -9,20 +9,23 @@ predicts each comparison before it is learned, so that the scores are honest wit
 
 from __future__ import annotations
 
+import csv
 import fnmatch
+import gzip
 import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
+from fastcolst._files import BLOCK as FILE_BLOCK
+from fastcolst._files import Arrays, check_claim, decoding, opened
 from fastcolst.policies.checks import feature_rows
-from fastcolst.results import align, optional_import
+from fastcolst.results import FileFormatError, align, optional_import
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -31,6 +34,8 @@ __all__ = ["Log", "ReplayResult", "read_log", "replay"]
 
 BLOCK = 1_000  # rows learned per call of the policy: Ctrl-C is answered between calls
 N_BINS = 10
+MOST_COLUMNS = 20_000
+"""Of a .csv file: pandas takes a second and 10 MB for so many, and hours for what a file of commas could claim."""
 FEW = 10  # as many comparisons with the same winner may be chance
 _LOSS_DRAW_WIN = {"signed": (-1.0, 0.0, 1.0), "unit": (0.0, 0.5, 1.0)}
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -43,7 +48,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 _CONDITION = re.compile(r"\s*(?P<column>\S.*?)\s*(?P<operator>==|!=|<=|>=|<|>)\s*(?P<value>.*?)\s*", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(\d+(?P<fraction>\.\d*)?|(?P<point>\.\d+))(?P<exponent>[eE][+-]?\d+)?")
-_WILDCARD = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
+_ONE = re.compile(r"\?|\[!?\]?[^\]]*\]")
 
 Columns = str | Sequence[str]
 
@@ -206,9 +211,12 @@ def read_log(
 
     Raises
     ------
+    FileFormatError
+        A ValueError: the file is damaged, no regular file, or claims more than its bytes can hold, or than a
+        quarter of the machine's memory. Nothing in a file is executed.
     ValueError
-        No or ambiguous columns, features that are infinite or no numbers, nothing left to learn from, an
-        unknown extension, or a file that cannot be parsed.
+        No or ambiguous columns, features that are infinite or no numbers, nothing left to learn from, or an
+        unknown extension.
     OSError
         The file cannot be opened, for example because it is not there.
     ImportError
@@ -375,7 +383,7 @@ def _parse_condition(text: str) -> _Condition:
 def _parse_value(value: str, text: str) -> int | float | str:
     number = _NUMBER.fullmatch(value)
     if number is not None:
-        is_whole = not any(number.groupdict().values())
+        is_whole = not any(number.groupdict().values()) and len(value) <= 20  # as long as a 64-bit integer
         return int(value) if is_whole else float(value)
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"" and value[0] not in value[1:-1]:
         return value[1:-1]
@@ -390,9 +398,9 @@ def _read(request: _Request) -> _Raw:
     path, name = request.path, request.path.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet", ".npz")):
         raise ValueError(f"path {path!r} must end in .csv, .csv.gz, .parquet or .npz")
-    with Path(path).open("rb") as file:
+    with opened(path) as file:
         if name.endswith(".npz"):
-            return _read_archive(file, request)
+            return _from_archive(Arrays(file, path), request)
         if name.endswith(".parquet"):
             return _from_table(_read_parquet(file, path), request)
         return _from_table(_read_csv(file, path, "gzip" if name.endswith(".gz") else None), request)
@@ -400,27 +408,50 @@ def _read(request: _Request) -> _Raw:
 
 def _read_csv(file: BinaryIO, path: str, compression: str | None) -> Any:
     pandas = optional_import("pandas", "reading a .csv file")
-    try:
+    with decoding(path):
+        _check_text(file, path, compression)
         # Without a look at the first two lines pandas renames a column whose name is there twice, and takes
         # the first for an index, shifting all names by one, if rows have a field too many: without a word.
+        file.seek(0)
         start = pandas.read_csv(file, compression=compression, header=None, nrows=2, dtype=str, keep_default_na=False)
         file.seek(0)
         table = pandas.read_csv(file, compression=compression, low_memory=False)
-    except Exception as error:
-        raise ValueError(f"{path!r} cannot be read: {error}") from error
-    _check_unique(list(start.iloc[0]), path)
+        names = list(start.iloc[0])
+    _check_unique(names, path)
     return table
+
+
+def _check_text(file: BinaryIO, path: str, compression: str | None) -> None:
+    """Look through a table for what would take too much memory: compressed text does not tell how long it is."""
+    held = os.fstat(file.fileno()).st_size
+    text = file if compression is None else gzip.GzipFile(fileobj=file)
+    size = 0
+    while block := text.read(FILE_BLOCK):
+        size += len(block)
+        check_claim(path, "the table", size, held)
+    text.seek(0)
+    lines = (line.decode("latin-1") for line in text)  # commas are commas in UTF-8 as well
+    n_columns = len(next(filter(None, csv.reader(lines)), ()))
+    if n_columns > MOST_COLUMNS:
+        raise FileFormatError(f"{path!r} has {n_columns:,} columns; at most {MOST_COLUMNS:,} are wanted")
 
 
 def _read_parquet(file: BinaryIO, path: str) -> Any:
     optional_import("pandas", "reading a .parquet file")
     parquet = optional_import("pyarrow.parquet", "reading a .parquet file")
-    try:
-        table = parquet.ParquetFile(file).read()
-    except Exception as error:
-        raise ValueError(f"{path!r} cannot be read: {error}") from error
-    _check_unique(table.column_names, path)
-    return table.to_pandas(ignore_metadata=True, date_as_object=False)
+    held = os.fstat(file.fileno()).st_size
+    with decoding(path):
+        # Lists and texts of the footer are no longer than the file.
+        limits = {"thrift_string_size_limit": min(held, 10**8), "thrift_container_size_limit": min(held, 10**6)}
+        source = parquet.ParquetFile(file, **limits)
+        rows, n_columns = source.metadata.num_rows, source.metadata.num_columns
+        check_claim(path, f"the table of {rows:,} rows and {n_columns:,} columns", 8 * rows * n_columns, held)
+        table = source.read()
+        table.validate(full=True)  # texts that are no UTF-8, places beyond the end
+        names = table.column_names
+    _check_unique(names, path)
+    with decoding(path):
+        return table.to_pandas(ignore_metadata=True, date_as_object=False)
 
 
 def _check_unique(names: Sequence[str], path: str) -> None:
@@ -507,18 +538,35 @@ def _matching(wanted: Columns, names: list[str], option: str, path: str) -> dict
 
 
 def _capturing(pattern: str) -> re.Pattern[str]:
-    """Compile a shell pattern with one group per wildcard."""
-    pieces, end = [], 0
-    for wildcard in _WILDCARD.finditer(pattern):
-        pieces.append(re.escape(pattern[end : wildcard.start()]))
-        end = wildcard.end()
-        pieces.append(f"({_translated(wildcard[0])})")
-    return re.compile("".join([*pieces, re.escape(pattern[end:])]), re.DOTALL)
+    """Compile a shell pattern with one group for each wildcard.
+
+    A star stands for as little as it can, the last one for the rest. Between two stars stands something of fixed
+    length, and where that is found first is never wrong. So nothing is tried again, which atomic groups, (?>...),
+    tell the engine: the time is at most pattern times name, not exponential in the number of stars.
+    """
+    start, *pieces = _split_at_stars(pattern)
+    if not pieces:
+        return re.compile(start, re.DOTALL)
+    *middle, end = pieces
+    return re.compile("".join([start, *(f"(?>(.*?){piece})" for piece in middle), "(.*)", end]), re.DOTALL)
 
 
-def _translated(wildcard: str) -> str:
-    if wildcard in ("*", "?"):
-        return {"*": ".*", "?": "."}[wildcard]
+def _split_at_stars(pattern: str) -> list[str]:
+    """The expressions between a pattern's stars; a star in [...] is none."""
+    pieces, place = [""], 0
+    while place < len(pattern):
+        one = _ONE.match(pattern, place)
+        if one is not None:
+            pieces[-1] += "(.)" if one[0] == "?" else f"({_class(one[0])})"
+        elif pattern[place] == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += re.escape(pattern[place])
+        place += len(one[0]) if one is not None else 1
+    return pieces
+
+
+def _class(wildcard: str) -> str:
     # The standard library knows the rules of [...]; what it returns has an anchor behind that we drop.
     return re.sub(r"\\[Zz]$", "", fnmatch.translate(wildcard))
 
@@ -589,33 +637,21 @@ def _plain(column: Any) -> NDArray[Any]:
     return objects
 
 
-def _read_archive(file: BinaryIO, request: _Request) -> _Raw:
-    try:
-        archive = np.load(file, allow_pickle=False)
-    except Exception as error:
-        raise ValueError(f"{request.path!r} cannot be read: {error}") from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"{request.path!r} holds one array; named arrays (numpy.savez) are wanted")
-    with archive:
-        return _from_archive(archive, request)
-
-
-def _from_archive(archive: Any, request: _Request) -> _Raw:
-    path = request.path
+def _from_archive(archive: Arrays, request: _Request) -> _Raw:
     options = [("first", request.first), ("second", request.second)]
     if request.first is None:
         options = [("contrast", request.contrast)]
-    groups = [_archive_group(archive, option, name, path) for option, name in options]
+    groups = [_archive_group(archive, option, name) for option, name in options]
     rows = len(groups[0].values)
     if groups[-1].values.shape != groups[0].values.shape:
         shapes = " and ".join(str(group.values.shape) for group in groups)
         raise ValueError(f"first and second have the shapes {shapes}; they must be the same")
-    outcome = _named(request.outcome, ("outcome", "y"), archive.files, "outcome", path)
-    outcomes = _archive_column(archive, outcome, rows, path)
+    outcome = _named(request.outcome, ("outcome", "y"), archive.names, "outcome", archive.path)
+    outcomes = _archive_column(archive, outcome, rows)
     if outcomes.dtype.kind not in "biuf":
         raise ValueError(f"array {outcome!r} has dtype {outcomes.dtype}; outcomes must be numbers")
     columns = {
-        name: _archive_column(archive, _named(name, (), archive.files, "where", path), rows, path)
+        name: _archive_column(archive, _named(name, (), archive.names, "where", archive.path), rows)
         for name in request.columns
     }
     features = groups[0].names
@@ -624,28 +660,23 @@ def _from_archive(archive: Any, request: _Request) -> _Raw:
     return _Raw(groups, tuple(features), outcomes.astype(np.float64), columns)
 
 
-def _archive_group(archive: Any, option: str, asked: Columns | None, path: str) -> _Group:
+def _archive_group(archive: Arrays, option: str, asked: Columns | None) -> _Group:
     if asked is not None and not isinstance(asked, str):
         raise ValueError(f"{option} is a list; in an .npz file the name of one (m, d) array is wanted")
-    name = _named(asked, ("contrasts", "Z"), archive.files, option, path)
-    array = _archive_array(archive, name, path)
+    name = _named(asked, ("contrasts", "Z"), archive.names, option, archive.path)
+    array = archive[name]
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(f"array {name!r} is {array.dtype}{list(array.shape)}; numbers (m, d) are wanted")
+    if array.size == 0:  # before as many columns are named as it may claim
+        raise ValueError(f"{archive.path!r} has no comparison to learn from: {name!r} has shape {array.shape}")
     return _Group([f"{name}[{k}]" for k in range(array.shape[1])], array.astype(np.float64))
 
 
-def _archive_column(archive: Any, name: str, rows: int, path: str) -> NDArray[Any]:
-    array = _archive_array(archive, name, path)
+def _archive_column(archive: Arrays, name: str, rows: int) -> NDArray[Any]:
+    array = archive[name]
     if array.shape != (rows,):
         raise ValueError(f"array {name!r} has shape {array.shape}; ({rows},) is wanted")
     return array
-
-
-def _archive_array(archive: Any, name: str, path: str) -> NDArray[Any]:
-    try:
-        return np.asarray(archive[name])
-    except Exception as error:
-        raise ValueError(f"array {name!r} of {path!r} cannot be read: {error}") from error
 
 
 def _checked_contrasts(contrasts: ArrayLike) -> NDArray[np.float64]:

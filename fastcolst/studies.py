@@ -31,7 +31,6 @@ import socket
 import sys
 import threading
 import time
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor
@@ -47,6 +46,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._files import read_toml
 from fastcolst.estimation import MLE, estimator_of
 from fastcolst.policies.checks import count
 from fastcolst.policies.policy import Policy
@@ -56,7 +56,9 @@ from fastcolst.simulation import POLL_SECONDS, Plan, Record, checkpoint_rounds, 
 from fastcolst.streams import entropy_of
 from fastcolst.tables import (
     Recipe,
+    check_grids,
     check_keys,
+    check_levels,
     expand,
     policy_name,
     recipe_of,
@@ -197,16 +199,14 @@ class Study:
 
         Raises
         ------
+        FileFormatError
+            A ValueError: the file is no TOML, no regular file, or larger than 1 MiB.
         ValueError
-            The file is no TOML, a key is unknown, or a value outside its range.
+            A key is unknown, a value outside its range, or the grids stand for more than 10,000 policies or scenarios.
         OSError
             The file cannot be read.
         """
-        try:
-            data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{os.fspath(path)!r} is no TOML: {error}") from None
-        return cls.from_dict(data, Path(path).parent)
+        return cls.from_dict(read_toml(path), Path(path).parent)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> Study:
@@ -228,6 +228,7 @@ class Study:
         >>> list(study.policies)
         ['CoLSTIM width_scale=0.5', 'CoLSTIM width_scale=1.0']
         """
+        check_levels(data)
         check_keys(data, TOP_KEYS, "study")
         defaults = {key: data[key] for key in ("horizon", "checkpoints") if key in data}
         policies = _grids(data, "policy", {}, policy_name)
@@ -375,6 +376,7 @@ def _grids(
     tables = data.get(kind)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         raise ValueError(f"study: {kind} is {tables!r}; at least one table [[{kind}]] is wanted")
+    check_grids(({**defaults, **table} for table in tables), kind)
     by_label: dict[str, dict[str, Any]] = {}
     for i, given in enumerate(tables, 1):
         table = {**defaults, **given}

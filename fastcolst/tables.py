@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from fastcolst._files import open_arrays
 from fastcolst.comparison import _BY_NAME as MODELS
 from fastcolst.comparison import comparison_model
 from fastcolst.estimation import _BY_NAME as ESTIMATORS
@@ -23,11 +22,15 @@ from fastcolst.estimation import estimator_of
 from fastcolst.policies import REGISTRY
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem, Scenario, ScoredArms
+from fastcolst.results import FileFormatError
 
 __all__ = [
     "Recipe",
+    "check_grids",
     "check_keys",
+    "check_levels",
     "expand",
+    "grid_size",
     "policy_name",
     "recipe_of",
     "scenario_name",
@@ -128,6 +131,8 @@ def scenario_of(table: Table, where: str) -> Problem:
     ------
     ValueError
         For an unknown name or key, or an argument outside its range; opens with ``where``.
+    FileFormatError
+        The file of a "file" scenario is damaged, or none.
     OSError
         The file of a "file" scenario cannot be read.
     """
@@ -140,6 +145,8 @@ def scenario_of(table: Table, where: str) -> Problem:
         builder = _BUILDERS[name]
         _check_complete(builder, arguments)
         return builder(**arguments)
+    except FileFormatError as error:
+        raise FileFormatError(f"{where}: {error}") from error
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
@@ -160,19 +167,20 @@ def _scored(contexts: Any, scores: Any, maximize: bool = True, sha256: str | Non
 
 def _from_file(path: str, maximize: bool | None = None, sha256: str | None = None) -> ScoredArms:
     """Scored arms from an .npz archive with ``contexts`` and ``scores`` (or ``X`` and ``score``), and ``maximize``."""
-    archive = np.load(Path(path), allow_pickle=False)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"path {os.fspath(path)!r} holds one array; an .npz archive is wanted")
-    with archive:
+    with open_arrays(path) as archive:
         arrays = []
         for names in (("contexts", "X"), ("scores", "score")):
             found = next((name for name in names if name in archive), None)
             if found is None:
-                raise ValueError(f"path {os.fspath(path)!r} has no array {' or '.join(names)}: {', '.join(archive)}")
+                listed = ", ".join(archive.names)
+                raise ValueError(f"path {os.fspath(path)!r} has no array {' or '.join(names)}: {listed}")
             arrays.append(archive[found])
-        if maximize is None:
-            maximize = bool(archive["maximize"]) if "maximize" in archive else True
-    return _scored(arrays[0], arrays[1], maximize, sha256)
+        if maximize is None and "maximize" in archive:
+            kept: Any = archive["maximize"]
+            if kept.shape != ():
+                raise ValueError(f"maximize of {os.fspath(path)!r} has shape {kept.shape}; one answer is wanted")
+            maximize = kept[()]
+    return _scored(arrays[0], arrays[1], True if maximize is None else maximize, sha256)
 
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {
@@ -188,9 +196,64 @@ _BUILDERS: dict[str, Callable[..., Problem]] = {
 _LISTS = {"theta": 1, "contexts": 2, "scores": 2, "checkpoints": 1}
 """Arguments that are lists themselves, and how deep; ``contexts`` of scored data are one deeper."""
 
+MOST_TABLES = 10_000
+"""Policies, and scenarios, of a study: as many as all its grids together may stand for."""
+MOST_LEVELS = 16
+"""How deep tables and lists may lie in one another; none of ours is deeper than 6."""
+
+
+def check_levels(data: Any) -> None:
+    """Check that tables and lists do not lie in one another without end, before anything descends into them.
+
+    Raises
+    ------
+    ValueError
+        They lie deeper than :data:`MOST_LEVELS`.
+    """
+    level = [data]
+    for _ in range(MOST_LEVELS):
+        holders = [value for value in level if isinstance(value, (Mapping, list, tuple))]
+        level = [inner for holder in holders for inner in (holder.values() if isinstance(holder, Mapping) else holder)]
+        if not level:
+            return
+    raise ValueError(f"study: tables and lists lie in one another more than {MOST_LEVELS} levels deep")
+
+
+def grid_size(table: Table) -> int:
+    """How many tables :func:`expand` makes of a table, without making them."""
+    scored = "scores" in table
+    return math.prod(_n_choices(key, value, scored) for key, value in table.items())
+
+
+def _n_choices(key: str, value: Any, scored: bool) -> int:
+    if isinstance(value, Mapping):
+        return grid_size(value)
+    return sum(_n_choices(key, entry, scored) for entry in value) if _is_grid(key, value, scored) else 1
+
+
+def check_grids(tables: Iterable[Table], kind: str) -> None:
+    """Check that tables do not stand for too many policies or scenarios, before they are expanded.
+
+    Raises
+    ------
+    ValueError
+        With the number.
+    """
+    total = sum(map(grid_size, tables))
+    if total > MOST_TABLES:
+        raise ValueError(f"study: the grids of {kind} stand for {total:,} tables; at most {MOST_TABLES:,} are wanted")
+
 
 def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
-    """The tables that a table with lists stands for, each with the keys that vary and their values as text."""
+    """The tables that a table with lists stands for, each with the keys that vary and their values as text.
+
+    Raises
+    ------
+    ValueError
+        A list is empty, or there are more than :data:`MOST_TABLES`; the number is computed before any is made.
+    """
+    if grid_size(table) > MOST_TABLES:
+        raise ValueError(f"{where}: its grid has {grid_size(table):,} points; at most {MOST_TABLES:,} are wanted")
     scored = "scores" in table
     choices = {key: _choices(key, value, scored) for key, value in table.items()}
     for key, entries in choices.items():
@@ -205,10 +268,15 @@ def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str,
 def _choices(key: str, value: Any, scored: bool) -> list[Any]:
     if isinstance(value, Mapping):
         return [single for single, _ in expand(value, key)]
-    depth = _LISTS.get(key, 0) + (key == "contexts" and scored)
-    if not isinstance(value, list) or (depth > 0 and _depth(value) <= depth):
+    if not _is_grid(key, value, scored):
         return [value]
     return [choice for entry in value for choice in _choices(key, entry, scored)]
+
+
+def _is_grid(key: str, value: Any, scored: bool) -> bool:
+    """Whether a list stands for its entries rather than for itself."""
+    depth = _LISTS.get(key, 0) + (key == "contexts" and scored)
+    return isinstance(value, list) and (depth == 0 or _depth(value) > depth)
 
 
 def _depth(value: Any) -> int:

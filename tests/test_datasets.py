@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import math
 import pickle
@@ -135,6 +136,26 @@ def test_patterns_pair_columns_by_what_their_wildcards_stand_for(write, first, s
     log = read_log(write("q2_x,p1_x,q1_x,p2_x,y\n1,20,300,4000,1\n"), first=first, second=second)
     assert log.features == features
     assert log.contrasts.tolist() == [[20.0 - 4000.0, 300.0 - 1.0][: len(features)]]
+
+
+def test_stars_stand_for_as_little_as_they_can_and_the_last_for_the_rest(write):
+    log = read_log(write("a_x_y_z,b_x_y_z,y\n3,1,1\n"), first="a*_*", second="b*_*")
+    assert log.features == ("_x_y_z",)
+    expression = datasets._capturing("[*]*-?*[!a]*")
+    assert expression.fullmatch("*one-two-three").groups() == ("*", "one", "t", "", "w", "o-three")
+
+
+@given(pattern=st.text("ab*?[]!", max_size=8), name=st.text("ab*[", max_size=8))
+def test_patterns_match_what_the_standard_library_says(pattern, name):
+    assert (datasets._capturing(pattern).fullmatch(name) is not None) == fnmatch.fnmatchcase(name, pattern)
+
+
+def test_many_stars_take_no_exponential_time(write):
+    """Twenty stars took hours before: that this test ends is what it asserts."""
+    name = "a" * 4_000
+    with pytest.raises(ValueError, match="matches no column"):
+        read_log(write(f"{name},y\n1,1\n"), contrast="*a" * 60 + "*b")
+    assert read_log(write(f"{name},y\n1,1\n"), contrast="*a" * 60 + "*").features == (name,)
 
 
 def test_characters_special_in_regular_expressions_are_plain_in_patterns(write):
@@ -339,6 +360,8 @@ CONDITIONED = """row,z,y,year,city,flag
         ('city != "Oslo"', [1]),
         ("city >= 'P'", [1]),
         ("flag == 1", [0, 2, 3]),
+        pytest.param(f"year < 1{'0' * 5_000}", [0, 1, 3], id="five thousand digits"),
+        pytest.param(f"flag < 1{'0' * 30}", [0, 1, 2, 3], id="thirty digits"),
         (["year >= 1991", "city == 'Oslo'"], [3]),
         ([], [0, 1, 2, 3]),
     ],

@@ -1,0 +1,264 @@
+"""Files of other people's making: read only if they are files, and only as far as they can hold what they claim.
+
+Whatever is wrong with the bytes is one :class:`fastcolst.results.FileFormatError` that names the file, however a
+decoder trips over it; nothing in a file is executed. Sizes are compared with the file's own before memory is taken:
+
+    claimed bytes <= 1,032 * bytes in the file (+ 16 MiB)        deflate's best, which honest tables keep far from
+    claimed bytes <= a quarter of the machine's memory           reading makes copies
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import math
+import os
+import re
+import stat
+import tomllib
+import zipfile
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from fastcolst.results import FileFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["Arrays", "check_claim", "decoding", "most_bytes", "open_arrays", "opened", "read_json", "read_toml"]
+
+EXPANSION = 1_032
+"""Bytes that deflate can make of one."""
+ALWAYS_GRANTED = 2**24
+"""Bytes that a file may claim whatever its size."""
+MOST_TOML = 2**20
+"""Bytes of a TOML file."""
+_LONG_KEY = re.compile(rb"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){33}""")
+"""A key with so many dots that the parser would take quadratic time for it, or for what stands below it."""
+MOST_HEADER = 10_012
+"""Bytes before an array's numbers: NumPy's own limit for the text that describes it, and what stands before that."""
+BLOCK = 2**20
+
+
+def most_bytes() -> int:
+    """What a file may claim at most: a quarter of the machine's memory, or 4 GiB where that is not told."""
+    try:
+        page, n_pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**32
+    return page * n_pages // 4 if min(page, n_pages) > 0 else 2**32
+
+
+def check_claim(path: str, what: str, claimed: int, held: int) -> None:
+    """Check that a file with so many bytes, or a part of it, can hold what it claims, and that this machine can.
+
+    Raises
+    ------
+    FileFormatError
+        With both numbers.
+    """
+    if claimed > EXPANSION * held + ALWAYS_GRANTED:
+        raise FileFormatError(f"{path!r}: {what} claims {claimed:,} bytes, which {held:,} bytes cannot hold")
+    if claimed > most_bytes():
+        raise FileFormatError(
+            f"{path!r}: {what} claims {claimed:,} bytes; at most {most_bytes():,} are wanted, a quarter of the memory"
+        )
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for reading, and nothing but a file: a pipe would be waited for, and a device has no end.
+
+    Raises
+    ------
+    FileFormatError
+        It is something else.
+    OSError
+        It cannot be opened: it is not there, or a folder.
+    """
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise FileFormatError(f"{os.fspath(path)!r} is no regular file")
+        yield file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+@contextlib.contextmanager
+def decoding(path: str, what: str = "") -> Iterator[None]:
+    """Turn whatever damaged bytes make a decoder raise into one error that names the file.
+
+    Raises
+    ------
+    FileFormatError
+        For any exception but the system's own, such as a disk that cannot be read.
+    """
+    try:
+        yield
+    except FileFormatError:
+        raise
+    except Exception as error:
+        # A decoder's own OSErrors have no number; a seek to before the beginning has EINVAL.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
+        raise FileFormatError(f"{what}{path!r} cannot be read: {str(error) or type(error).__name__}") from error
+
+
+class Arrays:
+    """Named arrays in an .npz file, each read when it is asked for, and never unpickled.
+
+    Parameters
+    ----------
+    file : binary file
+    path : str
+        What messages call it.
+
+    Attributes
+    ----------
+    path : str
+    names : list of str
+
+    Raises
+    ------
+    FileFormatError
+        It is no archive, or is damaged: a name in its directory must be the one that stands beside the data.
+
+    Notes
+    -----
+    Understood is what ``numpy.savez`` and ``savez_compressed`` write: members stored or deflated, with a checksum each.
+    An array is read after its header was compared with the member's size, to the byte, and that with the file's.
+    """
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self.path = path
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        with decoding(path):
+            if file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
+                raise FileFormatError(f"{path!r} holds one array; named arrays (.npz, by numpy.savez) are wanted")
+            self._zip = zipfile.ZipFile(file)
+            for member in self._zip.infolist():
+                name = member.filename.removesuffix(".npy")
+                if name in self._members:
+                    raise FileFormatError(f"{path!r} has two arrays with the name {name!r}")
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise FileFormatError(f"array {name!r} of {path!r} is neither stored nor deflated")
+                self._zip.open(member).close()
+                self._members[name] = member
+        self.names = list(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Read one of them.
+
+        Raises
+        ------
+        FileFormatError
+            It is damaged, holds objects or records, or claims more than there is.
+        """
+        member, what = self._members[name], f"array {name!r} of "
+        with decoding(self.path, what), self._zip.open(member) as file:
+            head = io.BytesIO(file.read(MOST_HEADER))
+            shape, is_fortran, dtype = _header(head)
+            if dtype.hasobject or dtype.names or dtype.subdtype or dtype.itemsize == 0 or min(shape, default=0) < 0:
+                raise ValueError(f"it is {dtype}{list(shape)}; plain values are wanted")
+            size, there = math.prod(shape) * dtype.itemsize, member.file_size - head.tell()
+            if size != there:
+                raise ValueError(f"{dtype}{list(shape)} takes {size:,} bytes, and {there:,} are there")
+            check_claim(self.path, f"array {name!r}", math.prod(shape) * max(dtype.itemsize, 8), member.compress_size)
+            data = np.empty(size, np.uint8)
+            place = 0
+            while place < size:  # the last byte makes the checksum be compared
+                block = head.read() or file.read(BLOCK)
+                if not block:
+                    raise EOFError(f"{size - place:,} bytes are missing")
+                data[place : place + len(block)] = np.frombuffer(block, np.uint8)
+                place += len(block)
+            values: NDArray[Any] = data.view(dtype)
+            return values.reshape(shape[::-1]).transpose() if is_fortran else values.reshape(shape)
+
+
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array; the file then stands at its first number."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(file)
+    raise ValueError(f"its format has version {version}; 1.0 or 2.0 is wanted")
+
+
+@contextlib.contextmanager
+def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
+    """Open an .npz file of named arrays.
+
+    Raises
+    ------
+    FileFormatError
+        The file is damaged, or none.
+    OSError
+        It cannot be opened.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from fastcolst._files import open_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "arrays.npz"
+    ...     np.savez(path, a=[1, 2], b=[[0.5]])
+    ...     with open_arrays(path) as arrays:
+    ...         arrays.names, arrays["b"]
+    (['a', 'b'], array([[0.5]]))
+    """
+    with opened(path) as file:
+        yield Arrays(file, os.fspath(path))
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a TOML file holds.
+
+    Raises
+    ------
+    FileFormatError
+        It is no TOML, not UTF-8, nested too deeply for the parser, or larger than 1 MiB, or has a key of more than 32
+        parts.
+    OSError
+        It cannot be opened.
+    """
+    with opened(path) as file:
+        text = file.read(MOST_TOML + 1)
+    if len(text) > MOST_TOML:
+        raise FileFormatError(f"{os.fspath(path)!r} is larger than {MOST_TOML:,} bytes, which no TOML of ours may be")
+    if _LONG_KEY.search(text):
+        raise FileFormatError(f"{os.fspath(path)!r} has a key of more than 32 parts")
+    try:
+        return tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:  # not UTF-8, no TOML, a number of thousands of digits
+        raise FileFormatError(f"{os.fspath(path)!r} is no TOML: {error}") from None
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """What a JSON file holds.
+
+    Raises
+    ------
+    FileFormatError
+        It is no JSON, or nested too deeply for the parser.
+    OSError
+        It cannot be opened.
+    """
+    with opened(path) as file:
+        text = file.read()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{os.fspath(path)!r} is damaged: {error}") from None
