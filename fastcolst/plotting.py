@@ -1,8 +1,8 @@
 """Pictures of results: regret curves of a simulation, calibration and log loss of a replay.
 
-Curves differ in colour and in line style, so that they can be told apart in grey print and by colour-blind
-eyes (the colours are Okabe and Ito's). Matplotlib is imported when a picture is drawn, and pyplot only when
-no axes are given, so that drawing into axes of one's own works anywhere.
+Curves differ in colour and in line style, and where there are more than seven in markers too, so that they can be
+told apart in grey print and by colour-blind eyes (the colours are Okabe and Ito's). Matplotlib is imported when a
+picture is drawn, and pyplot only when no axes are given, so that drawing into axes of one's own works anywhere.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ PICTURES = (".png", ".svg", ".pdf")
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":", (0, (7, 2)), (0, (4, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 2.5)))
+MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
+MARKER_PLACES = (0.05, 0.1)  # the first marker and the distance of two, as shares of the axes' diagonal
 GREY = "#767676"
 PALE = "#D9DEE3"
 
@@ -147,8 +149,21 @@ def regret_curves(
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour and line style of the curve with this number, as keyword arguments of ``Axes.plot``."""
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % len(LINES)]}
+    """Colour, line style and marker of the curve with this number, as keyword arguments of ``Axes.plot``.
+
+    The first seven are plain lines, each with a colour and a line style of its own; every further seven have the same
+    line styles with another marker, and the colours moved on by one. So the first 56 differ whatever colours look
+    like, and the first 392 with them.
+    """
+    sevens, place = divmod(number, len(LINES))
+    style: dict[str, Any] = {
+        "color": COLOURS[(place + sevens + sevens // len(MARKERS)) % len(COLOURS)],
+        "linestyle": LINES[place],
+        "marker": MARKERS[sevens % len(MARKERS)],
+    }
+    if style["marker"]:
+        style |= {"markevery": MARKER_PLACES, "markersize": 5.0, "markerfacecolor": "white"}
+    return style
 
 
 def log_curves(
@@ -188,11 +203,11 @@ def log_curves(
         slopes[label] = float(slope)
         style = line_style(number)
         text = f"{label}, slope {slope:.2f}" if fitted else label
-        line = style.pop("linestyle")
-        ax.errorbar(points, mean, error, marker="o", markersize=4.5, capsize=2.5, label=text, **style,
+        line, colour, marker = style["linestyle"], style["color"], style["marker"] or "o"
+        ax.errorbar(points, mean, error, marker=marker, markersize=4.5, capsize=2.5, label=text, color=colour,
                     linestyle="none" if fitted else line)  # fmt: skip
         if fitted:
-            ax.plot(points, np.exp(intercept) * points**slope, linestyle=line, linewidth=1.6, **style)
+            ax.plot(points, np.exp(intercept) * points**slope, linestyle=line, linewidth=1.6, color=colour)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ticks = np.unique(np.concatenate(list(x.values())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from matplotlib.axes import Axes
 
 from fastcolst.datasets import Log, ReplayResult
-from fastcolst.plotting import new_figure, regret_figure, replay_figure, save_figure
+from fastcolst.plotting import line_style, new_figure, regret_figure, replay_figure, save_figure
+from fastcolst.policies import REGISTRY
 from fastcolst.results import Result
 
 mpl.use("agg")
@@ -91,6 +93,28 @@ def test_curves_differ_in_line_style_and_not_in_colour_alone():
     lines = drawn(labels=labels).get_lines()
     assert len({line.get_color() for line in lines}) == len(labels)
     assert len({str(line._dash_pattern) for line in lines}) == len(labels)
+
+
+def looks(ax: Axes) -> list[tuple[str, ...]]:
+    """What tells lines apart in grey: dashes and markers."""
+    return [(str(line._dash_pattern), str(line.get_marker())) for line in ax.get_lines()]
+
+
+@pytest.mark.parametrize("n", [8, 24, 56])
+def test_no_two_of_many_curves_look_alike_even_in_grey(n: int):
+    ax = drawn(labels=tuple(f"policy {i}" for i in range(n)))
+    assert len(set(looks(ax))) == n
+    colours = [line_style(number)["color"] for number in range(n)]
+    assert all(a != b for a, b in itertools.pairwise(colours))
+
+
+def test_curves_without_number_differ_at_least_in_colour():
+    styles = [line_style(number) for number in range(392)]
+    assert len({tuple(map(str, style.values())) for style in styles}) == 392
+
+
+def test_every_policy_there_is_has_a_look_of_its_own():
+    assert len(set(looks(drawn(labels=tuple(REGISTRY))))) == len(REGISTRY) > 7
 
 
 def test_a_policy_keeps_its_style_beside_others():
