@@ -10,7 +10,9 @@ paper's curves. "Like" and "about as good" are two bounds, 1/f < ratio < f: two 
 
 A claim holds when all its bounds are shown (the largest p-value counts) and does not hold when the opposite of one of
 them is shown (the smallest, times their number). Both p-values of every claim go through Holm's correction together,
-so the chance that any verdict of a table is wrong is at most ``LEVEL``; what neither side shows is not decided.
+so the chance that any verdict of a family is wrong is at most ``LEVEL``; what neither side shows is not decided. Claims
+about regret are one family, which the seed repeats on every machine; claims about seconds are another, or the machine
+would have a say in the verdicts on regret.
 
 References
 ----------
@@ -38,7 +40,9 @@ __all__ = ["HOLDS", "OPEN", "REFUTED", "Bound", "Claim", "Entry", "Verdict", "ab
 
 HOLDS, REFUTED, OPEN = "holds", "does not hold", "not decided"
 LEVEL = 0.05
-"""Chance that any verdict of one table is wrong, for data to which a t-test applies."""
+"""Chance that any verdict of one family is wrong, for data to which a t-test applies."""
+CLOCKS = ("choosing", "fused")
+"""What is compared in seconds."""
 
 
 class Entry(NamedTuple):
@@ -95,6 +99,11 @@ class Claim:
     bounds: tuple[Bound, ...]
     of: str = "regret"
     variant: str = ""
+
+    @property
+    def is_on_seconds(self) -> bool:
+        """Whether the machine decides: seconds never repeat, regret does."""
+        return self.of in CLOCKS
 
 
 @dataclass(frozen=True)

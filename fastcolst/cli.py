@@ -44,7 +44,7 @@ from fastcolst.plotting import (
 )
 from fastcolst.policies import REGISTRY
 from fastcolst.policies.checks import count
-from fastcolst.report import write_report
+from fastcolst.report import outcome, write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.results import align, optional_import
 from fastcolst.simulation import processors
@@ -202,7 +202,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         ("this command, computing", f"{computed - start:.1f}"),
         ("this command, report", f"{written - computed:.1f}"),
     ]
-    print("\n".join(align(rows)))
+    print("\n".join([*align(rows), *outcome(results)]))
     print(f"wrote {page}")
 
 

@@ -29,6 +29,7 @@ import numba
 import numpy as np
 from numpy.random import SeedSequence
 
+from fastcolst._files import read_json
 from fastcolst.claims import SCENARIOS, Entry
 from fastcolst.comparison import BradleyTerry, Thurstone
 from fastcolst.estimation import MLE, SGD
@@ -526,8 +527,10 @@ def load_results(out: str | os.PathLike[str]) -> Results:
     ------
     OSError
         The folder is not there or is no reproduction's.
+    FileFormatError
+        Its manifest, a study's, or a file of seconds is damaged.
     ValueError
-        Nothing in it is complete yet, or its manifest is damaged.
+        Nothing in it is complete yet.
     """
     manifest = _Manifest.read(Path(out))
     if not manifest.content["targets"]:
@@ -544,7 +547,7 @@ def load_results(out: str | os.PathLike[str]) -> Results:
         parts=list(there.values()),
         frames={name: study.to_pandas() for name, study in studies.items()},
         seconds={name: study.seconds() for name, study in studies.items()},
-        timings={name: json.loads(manifest.timing_path(name).read_text(encoding="utf-8")) for name in timed},
+        timings={name: _read_timing(manifest.timing_path(name)) for name in timed},
         machine=manifest.content["machine"],
         walls=manifest.content["walls"],
     )
@@ -559,13 +562,15 @@ class _Manifest:
     @classmethod
     def read(cls, folder: Path) -> _Manifest:
         path = folder / MANIFEST
+        content = read_json(path)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
             Settings(**content["settings"])
             if not set(content["targets"]) <= set(TARGETS):
                 raise ValueError(f"targets are {content['targets']}")
-            dict(**content["walls"], **content["machine"])
-        except (ValueError, TypeError, KeyError) as error:
+            if not all(math.isfinite(seconds) for seconds in content["walls"].values()):
+                raise ValueError(f"walls are {content['walls']}")
+            dict(**content["machine"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FileFormatError(f"{os.fspath(path)!r} is damaged: {error}") from None
         return cls(folder, content)
 
@@ -623,6 +628,18 @@ def _time_cell(cell: tuple[str, str, dict[str, Any]], settings: Settings, path: 
     where = _scenarios(problem, settings)[scenario]
     runs = min(settings.runs, settings.timed_runs)
     _write_json(path, choosing_seconds(policies, where, settings.horizon, runs, settings.seed))
+
+
+def _read_timing(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_json(path)
+    try:
+        if not all(math.isfinite(row[clock]) for row in rows for clock in ("choosing", "learning", "fused")):
+            raise ValueError("seconds that are no numbers")
+        {row["policy"] for row in rows}
+    except (ValueError, TypeError, KeyError) as error:
+        text = f"{os.fspath(path)!r} is damaged; delete it, and the same command times again: {error!r}"
+        raise FileFormatError(text) from None
+    return rows
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -17,7 +17,7 @@ import pytest
 import fastcolst as fc
 from fastcolst import report
 from fastcolst.cli import main
-from fastcolst.report import Table, _reproduction_page, claims_table, pictures, verdicts, write_report
+from fastcolst.report import Table, _reproduction_page, claims_tables, pictures, verdicts, write_report
 from fastcolst.reproduction import TARGETS, Results, Settings, parts, timed_cells
 
 CHROMIUM = next(
@@ -116,19 +116,36 @@ def test_verdicts_turn_with_the_data():
     reversed_ = made_results(["figure1"], {"CoLSTIM": 1.2, "MaxInP": 0.4})
     assert set(outcome(reversed_, "CoLSTIM is best")) == {"does not hold"}
     assert set(outcome(reversed_, "MaxInP is only slightly")) == {"does not hold"}
-    assert "| does not hold |" in claims_table(verdicts(reversed_)).to_markdown()
+    (table,) = claims_tables(verdicts(reversed_))
+    assert "| does not hold |" in table.to_markdown()
 
 
 def test_the_outcome_keeps_what_is_printed_apart_and_tells_when_nothing_was_learned():
     results = made_results(["figure1"], {"CoLSTIM": 1.2, "CoLSTIM, projected": 0.2})
-    printed, projected = report._outcome(verdicts(results), results.settings)
+    printed, projected = report.outcome(results)
     total = sum(v.claim.variant != report.PROJECTED for v in verdicts(results))
-    assert printed.startswith(f"Of {total} claims, ") and "projected onto the unit ball" in projected
-    assert int(printed.split()[3]) == sum(
+    assert printed.startswith(f"Of {total} claims about regret, ") and "projected onto the unit ball" in projected
+    assert int(printed.split()[5]) == sum(
         v.outcome == "holds" and v.claim.variant != report.PROJECTED for v in verdicts(results)
     )
-    short = report._outcome(verdicts(results), replace(results.settings, horizon=500))
+    short = report.outcome(made_results(["figure1"], settings=replace(SETTINGS, horizon=500)))
     assert short[-1].startswith("T is no longer than the exploration, n d = 500 rounds")
+    assert report.outcome(made_results(["lower-bound"])) == []
+
+
+def test_seconds_decide_about_seconds_alone(html):
+    """Regret repeats with the seed, seconds never: no clock may change a verdict, or a p-value, on regret."""
+    with_seconds, without = made_results(["figure1", "table1"]), made_results(["figure1"])
+    found = verdicts(with_seconds)
+    on_regret = [(v.outcome, v.p_value) for v in found if not v.claim.is_on_seconds]
+    assert on_regret == [(v.outcome, v.p_value) for v in verdicts(without)]
+    assert len(found) - len(on_regret) == 4
+    assert [table.name for table in claims_tables(found)] == ["claims", "claims-on-seconds"]
+    counted = report.outcome(with_seconds)[-1]
+    assert counted.startswith("Of 4 claims about seconds, ") and counted.endswith(
+        "another machine may decide otherwise."
+    )
+    assert counted.partition(",")[0] in html and "claims-on-seconds" in html
 
 
 def test_targets_that_were_not_asked_for_are_not_shown():
@@ -149,7 +166,11 @@ def test_the_commands_write_figures_tables_and_the_page(tmp_path, capsys):
     small = ["--runs", "2", "--horizon", "600", "--out", str(out), "--no-progress", "--threads", "1"]
     assert main(["reproduce", "misspecification", *small]) == 0
     printed = capsys.readouterr().out
-    assert "this command, report" in printed and printed.endswith(f"wrote {out / 'report.html'}\n")
+    assert (
+        "this command, report" in printed
+        and "claims about regret, " in printed
+        and printed.endswith(f"wrote {out / 'report.html'}\n")
+    )
     names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert {"figures/misspecification.png", "figures/misspecification.svg", "report.html"} <= names
     assert {"tables/claims.md", "tables/claims.csv", "tables/regret.csv", "tables/time.md"} <= names
@@ -182,7 +203,7 @@ def test_a_study_of_ones_own_has_a_report(tmp_path):
     study.run(tmp_path, progress=False)  # the report does not stand in the way of resuming
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "{"])
+@pytest.mark.parametrize("content", ["{}", "[]", "null", "{", "[" * 10_000, '{"a":' * 10_000])
 def test_a_damaged_manifest_is_one_error(tmp_path, capsys, content):
     (tmp_path / "reproduction.json").write_text(content)
     assert main(["report", str(tmp_path)]) == 2
