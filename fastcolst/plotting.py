@@ -59,6 +59,8 @@ PANEL_SIZE = (4.3, 3.2)
 MARGINS = (0.8, 0.3, 0.3, 0.5)  # of a panel, in inches: left, right, top, bottom
 LEGEND_ROW = 0.2  # inches
 LEGEND_COLUMNS = (7, 2)  # below several columns of panels, and below one
+LEGEND_INSIDE = (8, 40)  # entries, and their letters, among the curves
+LEGEND_BESIDE = 19  # entries in a column beside them
 PANELS_IN_A_ROW = 3
 STRIP = 0.2  # height, in units of frequency, of the strip for counts
 SETTLED = 0.01  # share of a log after which the running log loss decides on the scale
@@ -97,11 +99,25 @@ def regret_figure(result: Result, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('Round', 'Cumulative average regret')
     """
-    ax = _own_axes(1, REGRET_SIZE)[0] if ax is None else ax
+    columns, beside = _legend_beside(result.policies)
+    ax = _own_axes(1, (REGRET_SIZE[0] + beside, REGRET_SIZE[1]))[0] if ax is None else ax
     runs = "one run" if result.runs == 1 else f"mean of {result.runs:,} runs, band: ± 1 standard deviation"
     regret_curves(result.rounds, result.average_regret, ax, title=runs)
-    ax.legend(loc="upper left", frameon=False, handlelength=3.2)
+    if beside:
+        place = {"bbox_to_anchor": (1.02, 1.0), "ncols": columns, "fontsize": "small", "borderaxespad": 0.0}
+        ax.legend(loc="upper left", frameon=False, handlelength=3.2, **place)
+    else:
+        ax.legend(loc="upper left", frameon=False, handlelength=3.2)
     return ax
+
+
+def _legend_beside(labels: Sequence[str]) -> tuple[int, float]:
+    """Columns of a legend that stands beside the curves, and its width in inches: 0 where there is room among them."""
+    longest = max(map(len, labels))
+    if len(labels) <= LEGEND_INSIDE[0] and longest <= LEGEND_INSIDE[1]:
+        return 1, 0.0
+    columns = math.ceil(len(labels) / LEGEND_BESIDE)
+    return columns, columns * (0.8 + 0.07 * longest)
 
 
 def regret_curves(
@@ -366,7 +382,8 @@ def study_figure(result: StudyResult) -> Figure:
         raise ValueError(f"{os.fspath(result.folder)!r} holds no run yet that every policy has played")
     columns = min(PANELS_IN_A_ROW, len(results))
     rows = math.ceil(len(results) / columns)
-    figure = new_figure(REGRET_SIZE[0] * (0.4 + 0.6 * columns), REGRET_SIZE[1] * rows)
+    _, beside = _legend_beside(result.policies)
+    figure = new_figure(REGRET_SIZE[0] * (0.4 + 0.6 * columns) + beside * columns, REGRET_SIZE[1] * rows)
     spreads = set()
     for place, (label, part) in enumerate(results.items(), 1):
         ax = regret_figure(part, figure.add_subplot(rows, columns, place))

@@ -108,6 +108,18 @@ def test_no_two_of_many_curves_look_alike_even_in_grey(n: int):
     assert all(a != b for a, b in itertools.pairwise(colours))
 
 
+@pytest.mark.parametrize("length", [5, 60])
+@pytest.mark.parametrize("n", [8, 24])
+def test_a_long_legend_leaves_room_for_the_curves(n: int, length: int):
+    ax = made_result(labels=tuple(f"{i:0{length}d}" for i in range(n))).plot()
+    figure = ax.figure
+    figure.canvas.draw()
+    width, height = ax.get_position().width * figure.get_figwidth(), ax.get_position().height * figure.get_figheight()
+    assert width > 4.0 and height > 2.5
+    legend, whole = ax.get_legend().get_window_extent(), figure.bbox
+    assert whole.x0 <= legend.x0 and legend.x1 <= whole.x1 and whole.y0 <= legend.y0
+
+
 def test_curves_without_number_differ_at_least_in_colour():
     styles = [line_style(number) for number in range(392)]
     assert len({tuple(map(str, style.values())) for style in styles}) == 392
