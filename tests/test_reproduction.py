@@ -276,6 +276,8 @@ def test_what_is_wrong_is_told_before_a_folder_is_made(tmp_path):
         {"targets": 1},
         {"targets": ["x"]},
         {"walls": 3},
+        {"walls": {"a": "long"}},
+        {"walls": {"a": float("inf")}},
         {"machine": None},
     ],
 )
@@ -287,6 +289,30 @@ def test_a_damaged_manifest_is_one_error(tmp_path, spoil):
     for use in (reproduction.load_results, lambda out: reproduction.reproduce(["table1"], out, settings)):
         with pytest.raises(fc.FileFormatError, match="is damaged"):
             use(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[",
+        "[" * 10_000,
+        "{}}",
+        "[1]",
+        '[{"policy": "SS"}]',
+        '[{"policy": "SS", "choosing": "1", "learning": 1, "fused": 1}]',
+        '[{"policy": [], "choosing": 1, "learning": 1, "fused": 1}]',
+        '[{"policy": "SS", "choosing": NaN, "learning": 1, "fused": 1}]',
+    ],
+)
+def test_a_damaged_file_of_seconds_is_one_error(tmp_path, content):
+    manifest = reproduction._Manifest.open(tmp_path, reproduction.Settings(horizon=20, runs=2))
+    manifest.add_targets(["table2"])
+    path = manifest.timing_path("table2-gumbel-easy")
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(fc.FileFormatError, match=r"table2-gumbel-easy\.json' is damaged"):
+        reproduction.load_results(tmp_path)
 
 
 def test_a_reproduction_that_was_interrupted_is_no_empty_report(tmp_path):
