@@ -1,7 +1,8 @@
 """Files that are not what they say: an error that is documented, or what the file holds, and little memory.
 
-A child process reads thousands of files of one kind, each mutated by a stream of its own, so that `kind trial` and the
-seed repeat any of them. Arrays in an .npz carry checksums: there a damaged file is an error or the very same arrays.
+A child process reads thousands of files of each kind, each mutated by a stream of its own, so that kind, trial and seed
+repeat any of them: `python -m campaign.files SEED 5000 FOLDER csv --only 17`. Arrays in an .npz carry checksums: there
+a damaged file is an error or the very same arrays.
 """
 
 from __future__ import annotations
@@ -321,22 +322,23 @@ def mutated(way: str, kind: Kind, data: bytes, rng: np.random.Generator, mark: P
 def run(campaign: Campaign) -> Iterator[Tally]:
     """Read mutated files of every kind."""
     n = campaign.amount(TRIALS, least=2 * len(WAYS))
+    tallies = {name: Tally(f"{name}: an error that is documented or a result") for name in KINDS}
     environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
-    for name in KINDS:
-        tally = Tally(f"{name}: an error that is documented or a result")
-        folder = campaign.folder / name.replace(" ", "-")
-        folder.mkdir()
-        command = [sys.executable, "-m", "campaign.files", name, str(campaign.seed), str(n), str(folder)]
+    command = [sys.executable, "-m", "campaign.files", str(campaign.seed), str(n), str(campaign.folder)]
+    waiting = list(KINDS)
+    while waiting:
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=environment, cwd=Path(__file__).parents[1]
+            [*command, *waiting], stdout=subprocess.PIPE, text=True, env=environment, cwd=Path(__file__).parents[1]
         ) as child:
             assert child.stdout is not None
             for line in child.stdout:
-                entry = json.loads(line)
-                tally.count(not entry["failure"], f"{name} {entry['trial']}: {entry['failure']}")
-        if tally.tried < n:
-            tally.count(False, f"{name} {tally.tried}: the process ended with {child.returncode}")
-        yield tally
+                name, trial, failure = json.loads(line)
+                tallies[name].count(not failure, f"{name} {trial}: {failure}")
+        ended = next((name for name in waiting if tallies[name].tried < n), None)
+        if ended is not None:
+            tallies[ended].count(False, f"{ended} {tallies[ended].tried}: the process ended with {child.returncode}")
+        waiting = [name for name in waiting if not tallies[name].tried]  # what it did not come to
+    yield from tallies.values()
 
 
 def _trial(name: str, kind: Kind, campaign: Campaign, trial: int, right: dict[bytes, object]) -> str:
@@ -346,19 +348,14 @@ def _trial(name: str, kind: Kind, campaign: Campaign, trial: int, right: dict[by
     way, mark = WAYS[trial % len(WAYS)], campaign.folder / "executed"
     path = campaign.folder / f"file{kind.extension}"
     path.write_bytes(mutated(way, kind, data, rng, mark))
-    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.monotonic()
     expected = right[data] if kind.checksums and way != "claim" else None
     faults = [
         _reading_fault(kind, path, expected),
-        _above("MB taken", (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, MEGABYTES),
-        _above("seconds", time.monotonic() - start, SECONDS),
+        f"{time.monotonic() - start:.0f} seconds" if time.monotonic() - start > SECONDS else "",
         "the file's code was executed" if mark.exists() else "",
     ]
     return next((f"{way}: {fault}" for fault in faults if fault), "")
-
-
-def _above(unit: str, found: float, limit: float) -> str:
-    return f"{found:.0f} {unit}" if found > limit else ""
 
 
 def _reading_fault(kind: Kind, path: Path, expected: object) -> str:
@@ -376,27 +373,38 @@ def _reading_fault(kind: Kind, path: Path, expected: object) -> str:
 
 def _child() -> None:
     parser = argparse.ArgumentParser()
-    for argument, of in (("name", str), ("seed", int), ("trials", int), ("folder", Path)):
+    for argument, of in (("seed", int), ("trials", int), ("folder", Path)):
         parser.add_argument(argument, type=of)
+    parser.add_argument("names", nargs="+")
     parser.add_argument("--only", type=int, help="the one trial to repeat")
     given = parser.parse_args()
     warnings.simplefilter("error")
-    kind, campaign = KINDS[given.name], Campaign(given.seed, 1.0, given.folder)
-    right: dict[bytes, object] = {}
-    for data, _ in itertools.product(kind.right(), range(2)):  # twice: what is loaded once is loaded
-        path = given.folder / f"file{kind.extension}"
-        path.write_bytes(data)
-        right[data] = kind.read(path)
+    campaign = Campaign(given.seed, 1.0, given.folder)
+    right: dict[str, dict[bytes, object]] = {name: {} for name in given.names}
+    for name, _ in itertools.product(given.names, range(2)):  # twice: what is loaded once is loaded
+        path = given.folder / f"file{KINDS[name].extension}"
+        for data in KINDS[name].right():
+            path.write_bytes(data)
+            right[name][data] = KINDS[name].read(path)
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BACKSTOP,) * 2)
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError("no end")))
-    for trial in range(given.trials) if given.only is None else [given.only]:
+    base = _peak()
+    for name, trial in itertools.product(given.names, range(given.trials) if given.only is None else [given.only]):
         faulthandler.dump_traceback_later(3 * SECONDS, exit=True)  # where a signal finds no ear
         signal.alarm(2 * SECONDS)
-        failure = _trial(given.name, kind, campaign, trial, right)
+        failure = _trial(name, KINDS[name], campaign, trial, right[name])
         signal.alarm(0)
-        sys.stdout.write(json.dumps({"trial": trial, "failure": failure}) + "\n")
+        if _peak() > base + MEGABYTES:
+            failure = failure or f"{WAYS[trial % len(WAYS)]}: {_peak() - base:.0f} MB taken"
+            base = _peak()
+        sys.stdout.write(json.dumps([name, trial, failure]) + "\n")
         sys.stdout.flush()
+
+
+def _peak() -> float:
+    """The most memory that this process ever took, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
 
 
 if __name__ == "__main__":
