@@ -35,7 +35,7 @@ __all__ = ["Log", "ReplayResult", "read_log", "replay"]
 BLOCK = 1_000  # rows learned per call of the policy: Ctrl-C is answered between calls
 N_BINS = 10
 MOST_COLUMNS = 20_000
-"""Of a .csv file: pandas takes a second and 10 MB for so many, and hours for what a file of commas could claim."""
+"""Of a .csv file: pandas takes a second or two for so many, and hours for what a file of commas could claim."""
 FEW = 10  # as many comparisons with the same winner may be chance
 _LOSS_DRAW_WIN = {"signed": (-1.0, 0.0, 1.0), "unit": (0.0, 0.5, 1.0)}
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {

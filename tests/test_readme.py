@@ -1,8 +1,12 @@
-"""The README's Python blocks run as they stand."""
+"""The README's examples, followed from top to bottom in one folder, and its tables."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +14,26 @@ import pytest
 
 import fastcolst as fc
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+EXAMPLES = re.findall(r"```(python|bash|toml)\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+BASH = shutil.which("bash")
+BLOCKS = [text for language, text in EXAMPLES if language == "python"]
+
+SCALED = {
+    # What is installed is what runs the tests, and pytest is not started by pytest.
+    'python -m venv .venv && .venv/bin/python -m pip install -q ".[study]" && .venv/bin/fastcolst': "fastcolst",
+    'python -m venv .venv && .venv/bin/python -m pip install -q ".[test]" && .venv/bin/python -m pytest': (
+        "python -m pytest --version"
+    ),
+    # Fewer and shorter runs.
+    "--runs 100 --seed 1": "--runs 2 --horizon 700 --seed 1",
+    "horizon = 2000\nruns = 20\n": "horizon = 300\nruns = 2\n",
+    "fastcolst reproduce   ": "fastcolst reproduce --runs 2 --horizon 600   ",
+    "figure1 --runs 10 --horizon 3000": "figure1 --runs 2 --horizon 600",
+    "lower-bound --sweep": "lower-bound --sweep --runs 2 --horizon 600",
+}
+"""All that is not run as it stands, and what is run instead."""
 
 
 def run(block, monkeypatch, folder):
@@ -21,10 +43,45 @@ def run(block, monkeypatch, folder):
     return names
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[-1][:30])
+def scaled(text):
+    for long, short in SCALED.items():
+        text = text.replace(long, short)
+    return text
+
+
+def test_what_is_scaled_down_is_there_once():
+    everything = "".join(text for _, text in EXAMPLES)
+    assert {long: everything.count(long) for long in SCALED} == dict.fromkeys(SCALED, 1)
+
+
+@pytest.mark.skipif(BASH is None, reason="no bash is installed")
 @pytest.mark.long
-def test_a_block_runs(block, monkeypatch, tmp_path, capsys):
-    assert run(block, monkeypatch, tmp_path)
+def test_the_examples_run_one_after_the_other_in_one_folder(monkeypatch, tmp_path, capsys):
+    """As a reader would follow them; `matches.csv` is the reader's own, and `study.toml` the ten lines shown."""
+    commands, folder = tmp_path / "commands", tmp_path / "folder"
+    for path in (commands, folder):
+        path.mkdir()
+    for name, start in (("python", ""), ("fastcolst", " -m fastcolst")):
+        (commands / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{start} "$@"\n')
+        (commands / name).chmod(0o755)
+    search = os.pathsep.join([str(commands), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": search, "PYTHONPATH": str(ROOT)}
+    rows = [f"{i % 3},{i % 5},{i % 4},{i % 7},{i * i % 2},{1980 + i % 40}" for i in range(200)]
+    head = "home_a,home_b,away_a,away_b,result,year"
+    (folder / "matches.csv").write_text("\n".join([head, *rows]) + "\n")
+    for language, text in EXAMPLES:
+        if language == "toml":
+            (folder / "study.toml").write_text(scaled(text))
+        elif language == "python":
+            assert run(text, monkeypatch, folder), text
+        else:
+            done = subprocess.run(
+                [str(BASH), "-e", "-c", scaled(text)],
+                cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=1_200,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{text}\n{done.stderr[-2_000:]}"
+    written = {"regret.png", "result.parquet", "replay.png", "results", "reproduction", "quick"}
+    assert written <= {path.name for path in folder.iterdir()}
     capsys.readouterr()
 
 
