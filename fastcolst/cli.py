@@ -1,7 +1,8 @@
-"""The command line: simulate, study, reproduce, report, replay, info, warmup.
+"""The command line: simulate, study, reproduce, report, replay, info, warmup, cache.
 
 Whatever a person can get wrong ends with exit code 2 and one line, ``fastcolst: error: ...``, and files to be
-written are checked before anything long is computed. Ctrl-C ends with code 130.
+written are checked before anything long is computed. Ctrl-C ends with code 130; `fastcolst.__main__` sees to it while
+this module is imported.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 import scipy
 
 import fastcolst as fc
-from fastcolst._compile import cache_info
+from fastcolst._compile import CacheContents, cache_contents, cache_info, clear_cache
 from fastcolst.datasets import read_log, replay
 from fastcolst.estimation import SCORES
 from fastcolst.plotting import (
@@ -88,6 +89,7 @@ EXAMPLES = {
         "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner",
     ),
     "warmup": ("fastcolst warmup --policies CoLSTIM --comparison bradley-terry",),
+    "cache": ("fastcolst cache", "fastcolst cache clear"),
 }
 
 
@@ -271,7 +273,7 @@ def _replay(arguments: argparse.Namespace) -> None:
 def _info(_: argparse.Namespace) -> None:
     cache = cache_info()
     interpreted = " (NUMBA_DISABLE_JIT is set: nothing is compiled)" if numba.config.DISABLE_JIT else ""
-    kept = f"{cache['entries']} compiled kernels of this version, {cache['bytes'] / 1e6:.1f} MB"
+    kept = _amount(CacheContents(cache["entries"], cache["bytes"]), " of this version")
     rows = {
         "fastcolst": fc.__version__,
         "Python": platform.python_version(),
@@ -296,6 +298,22 @@ def _warmup(arguments: argparse.Namespace) -> None:
             options = argparse.Namespace(**{**vars(arguments), "comparison": comparison})
             rows.append((name, comparison, _seconds(_policy(name, options, n_features=2).warmup)))
     print("\n".join(align(rows)))
+
+
+def _cache(arguments: argparse.Namespace) -> None:
+    if arguments.action == "clear":
+        place, removed = clear_cache()
+        print(f"removed {_amount(removed)} from {place}")
+        return
+    place, ours, others = cache_contents()
+    rows = {"place": place, "this version": _amount(ours), "others": _amount(others)}
+    if cache_info()["path"] is None:
+        rows["place"] += " (not used: every process compiles its kernels anew)"
+    print("\n".join(f"{name:<14}{value}" for name, value in rows.items()))
+
+
+def _amount(contents: CacheContents, of: str = "") -> str:
+    return f"{contents.entries:,} compiled kernels{of}, {contents.bytes / 1e6:.1f} MB"
 
 
 def _seconds(work: Callable[[], object]) -> str:
@@ -457,6 +475,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     _add_command(commands, "info", _info, "tell versions, threads and the state of the kernel cache")
     _add_warmup(commands)
+    _add_cache(commands)
     return parser
 
 
@@ -571,6 +590,12 @@ def _add_warmup(commands: Any) -> None:
     add("--policies", default="all", metavar="NAMES", help="names with commas between them [%(default)s]")
     add("--comparison", choices=COMPARISONS, action="append", help="may be repeated [all]")
     command.set_defaults(estimator=None, learning_rate=None, score="likelihood")
+
+
+def _add_cache(commands: Any) -> None:
+    command = _add_command(commands, "cache", _cache, "tell where compiled kernels are kept and how large they are")
+    action = "remove those of all versions; they are compiled again when they are used"
+    command.add_argument("action", nargs="?", choices=["clear"], help=action)
 
 
 def _add_learning(group: Any) -> None:

@@ -12,11 +12,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst import cli
+from fastcolst import _compile, cli
 from fastcolst.cli import main
 from fastcolst.datasets import Log
 from fastcolst.results import load_result
@@ -392,7 +393,7 @@ def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["simulate"], ["study"], ["reproduce"], ["report"], ["replay"], ["info"], ["warmup"]]
+    "command", [[], ["simulate"], ["study"], ["reproduce"], ["report"], ["replay"], ["info"], ["warmup"], ["cache"]]
 )
 def test_help_ends_well_and_shows_examples(command: list[str], capsys: pytest.CaptureFixture[str]):
     assert main([*command, "--help"]) == 0
@@ -438,3 +439,35 @@ def test_a_closed_pipe_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+# --- the cache ----------------------------------------------------------------------------------------------
+
+
+def test_cache_tells_the_place_and_the_size_and_clear_empties_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    place = tmp_path / "fastcolst"
+    for version, sizes in ((_compile.SOURCES, (1_500_000,)), ("0123456789ab", (200_000, 300_000))):
+        assert version is not None
+        (place / version).mkdir(parents=True)
+        for number, size in enumerate(sizes):
+            (place / version / f"kernel-{number}.nbc").write_bytes(bytes(size))
+    monkeypatch.setattr(cli, "cache_info", lambda: {"path": "here", "entries": 0, "bytes": 0})
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"place         {place}",
+        "this version  1 compiled kernels, 1.5 MB",
+        "others        2 compiled kernels, 0.5 MB",
+    ]
+    monkeypatch.setattr(cli, "cache_info", lambda: {"path": None, "entries": 0, "bytes": 0})
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out == f"removed 3 compiled kernels, 2.0 MB from {place}\n"
+    assert list(place.iterdir()) == []
+    assert main(["cache"]) == 0
+    assert f"{place} (not used: every process compiles its kernels anew)" in capsys.readouterr().out
+
+
+def test_a_wrong_action_of_the_cache_is_told_in_one_line(capsys: pytest.CaptureFixture[str]):
+    assert error_of(["cache", "empty"], capsys).startswith("argument action: invalid choice: 'empty'")

@@ -7,20 +7,25 @@ package of a few lines on the same ``_compile.py``) and a cache folder of its ow
 from __future__ import annotations
 
 import ast
+import compileall
 import copy
 import gc
+import hashlib
 import importlib
 import inspect
 import json
 import os
 import pickle
 import pkgutil
+import py_compile
 import shutil
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numba
@@ -96,6 +101,8 @@ def entry(values, index):
 """,
 }
 
+HASHED = py_compile.PycInvalidationMode.UNCHECKED_HASH
+
 CLIMB = "from tiny.kernels import Hill, climb; answer = climb(Hill(2.0), 3.0)"
 
 
@@ -144,7 +151,7 @@ class Sandbox:
         return subprocess.Popen(
             [sys.executable, "-c", CHILD, package, code],
             env=inherited | {name: value for name, value in settings.items() if value is not None},
-            cwd=self.modules,
+            cwd=self.modules.parent,  # a folder that is searched before all others
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -339,16 +346,59 @@ def test_a_users_class_is_found_at_any_depth():
     assert isinstance(state, LinearState)
 
 
-# --- folders that cannot be written to ----------------------------------------------------------------------
+# --- where the cache is -------------------------------------------------------------------------------------
+
+NOWHERE = dict.fromkeys(["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"])
 
 
 @pytest.mark.jit
-def test_a_read_only_installation_and_home_work_with_one_warning(sandbox):
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="the place on Linux")
+def test_the_default_place_is_the_users_own_and_nothing_lies_beside_the_sources(sandbox):
+    home = sandbox.modules.parent / "home"
+    home.mkdir()
+    before = sorted(sandbox.install_tiny().modules.rglob("*"))
+    mask = os.umask(0)  # who shares everything by default does not share this
+    try:
+        first = sandbox.run("tiny", CLIMB, **NOWHERE, HOME=str(home))
+    finally:
+        os.umask(mask)
+    assert sandbox.run("tiny", CLIMB, **NOWHERE, HOME=str(home))["misses"]["climb"] == 0
+    assert sorted(sandbox.modules.rglob("*")) == before  # an uninstaller removes what it knows, and leaves the rest
+    created = {path.relative_to(home).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in home.rglob("*")}
+    version = Path(first["info"]["path"]).relative_to(home).as_posix()
+    (entry,) = [name for name in created if name.endswith(".nbc")]
+    assert created == {".cache": 0o700, ".cache/tiny": 0o700, version: 0o700, entry: 0o600}
+    assert Path(entry).parent == Path(version)
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "place"),
+    [
+        ("linux", {}, "home/.cache/fastcolst"),
+        ("linux", {"XDG_CACHE_HOME": "/xdg"}, "/xdg/fastcolst"),
+        ("linux", {"XDG_CACHE_HOME": "not/absolute"}, "home/.cache/fastcolst"),
+        ("darwin", {"XDG_CACHE_HOME": "/xdg"}, "home/Library/Caches/fastcolst"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/fastcolst/Cache"),
+        ("win32", {}, "home/AppData/Local/fastcolst/Cache"),
+    ],
+)
+def test_the_place_on_each_system(monkeypatch, platform, environment, place):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(Path, "home", lambda: Path("home"))
+    for name in NOWHERE:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    assert _compile._place() == Path(place)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "mine")
+    assert _compile._place() == Path("mine/fastcolst")
+
+
+@pytest.mark.jit
+def test_a_read_only_home_works_with_one_warning(sandbox):
     sandbox.install()
-    for folder in [path for path in (sandbox.modules / "fastcolst").rglob("*") if path.is_dir()]:
-        (folder / "__pycache__").write_text("a file: nobody, not even root, makes a folder here")
-    (sandbox.modules / "fastcolst" / "__pycache__").write_text("likewise")
-    (sandbox.modules / "file").write_text("")
+    (sandbox.modules / "file").write_text("a file: nobody, not even root, makes a folder here")
     home = str(sandbox.modules / "file" / "home")
     before = sorted(sandbox.modules.rglob("*"))
     code = """
@@ -362,19 +412,181 @@ answer = [duel.first != duel.second, fc.CoLSTIM(2, estimator="sgd").probability(
     assert result["answer"] == [True, 0.5]
     assert len(result["warnings"]) == 1
     assert "every process compiles them again" in result["warnings"][0]
-    assert "NUMBA_CACHE_DIR" in result["warnings"][0]
+    assert "Set NUMBA_CACHE_DIR to a writable folder of your own." in result["warnings"][0]
     assert result["info"] == {"path": None, "entries": 0, "bytes": 0}
     assert sorted(sandbox.modules.rglob("*")) == before
 
 
 @pytest.mark.jit
-def test_a_cache_folder_that_vanishes_later_costs_one_warning(tiny):
+def test_without_a_home_there_is_one_warning(tiny, monkeypatch):
+    def fail() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", fail)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.warns(RuntimeWarning, match=r"Could not determine home directory.*a writable folder of your own"):
+        assert tiny.climb() == (7.0, True)
+
+
+@pytest.mark.jit
+def test_a_file_in_the_folders_place_costs_one_warning(tiny):
     module = tiny.load()
-    shutil.rmtree(tiny.sandbox.cache)
     tiny.sandbox.cache.write_text("a file in the folder's place")
     with pytest.warns(RuntimeWarning, match="cannot keep its compiled kernels"):
         assert module.climb(module.Hill(2.0), 3.0) == 7.0
     assert module.entry(np.arange(3.0), 2) == 2.0  # a second warning would be an error here
+
+
+@pytest.mark.jit
+def test_a_numba_of_unknown_insides_costs_one_warning(monkeypatch):
+    monkeypatch.setattr(_compile, "_PackageCache", None)
+    monkeypatch.setattr(_compile, "_WARNINGS", [])
+    plain = numba.njit(inspect.unwrap(_cdf))
+    plain.py_func.__module__, before = "fastcolst.tests", plain.py_func.__module__
+    try:
+        with pytest.warns(RuntimeWarning, match="Use a version of Numba that fastcolst was tested with"):
+            _compile._attach_cache(plain)
+    finally:
+        plain.py_func.__module__ = before
+    assert isinstance(plain._cache, NullCache)  # Numba's own would believe any file
+    assert _compile.cache_info() == {"path": None, "entries": 0, "bytes": 0}
+
+
+def test_kernels_of_others_are_not_cached():
+    """The digest does not see their sources."""
+
+    @_compile.kernel
+    def foreign(x: float) -> float:
+        return x
+
+    assert _compile.KERNELS.pop() is foreign
+    assert numba.config.DISABLE_JIT or isinstance(foreign._cache, NullCache)
+
+
+# --- whom the cache believes --------------------------------------------------------------------------------
+
+NOBODY = 65_534
+posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
+as_root = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
+
+
+class Planted:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.folder,)
+
+
+def _as_link(entry: Path) -> None:
+    entry.rename(entry.with_name("elsewhere"))
+    entry.symlink_to(entry.with_name("elsewhere"))
+
+
+UNTRUSTED: dict[str, Callable[[Path], None]] = {
+    "file for all": lambda entry: entry.chmod(0o602),
+    "file for the group": lambda entry: entry.chmod(0o620),
+    "file, a link": _as_link,
+    "folder for all": lambda entry: entry.parent.chmod(0o703),
+    "folder for the group": lambda entry: entry.parent.chmod(0o770),
+    "sticky folder for all": lambda entry: entry.parent.chmod(0o1777),
+    "the versions' folder for all": lambda entry: entry.parents[1].chmod(0o777),
+    "the folder that was named for all": lambda entry: entry.parents[2].chmod(0o777),
+    "the folder that was named for the group": lambda entry: entry.parents[2].chmod(0o770),
+}
+GIVEN_AWAY: dict[str, Callable[[Path], None]] = {
+    "file": lambda entry: os.chown(entry, NOBODY, NOBODY),
+    "folder": lambda entry: os.chown(entry.parent, NOBODY, NOBODY),
+    "the versions' folder": lambda entry: os.chown(entry.parents[1], NOBODY, NOBODY),
+    "the folder that was named": lambda entry: os.chown(entry.parents[2], NOBODY, NOBODY),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(pytest.param(spoil, id=name, marks=posix) for name, spoil in UNTRUSTED.items()),
+        *(pytest.param(spoil, id=f"{name} of another user", marks=as_root) for name, spoil in GIVEN_AWAY.items()),
+    ],
+)
+def test_what_others_may_have_planted_is_refused_with_one_warning(tiny, spoil: Callable[[Path], None]):
+    assert tiny.climb() == (7.0, True)
+    (entry,) = tiny.entries()
+    ran = tiny.sandbox.modules / "ran"
+    content = pickle.dumps(Planted(ran))
+    entry.write_bytes(hashlib.sha256(content).digest() + content)
+    spoil(entry)
+    with pytest.warns(
+        RuntimeWarning, match="cannot keep its compiled kernels .* a writable folder of your own"
+    ) as caught:
+        assert tiny.climb() == (7.0, True)
+    assert len(caught) == 1
+    assert not ran.exists()
+
+
+@pytest.mark.jit
+@posix
+def test_folders_above_need_only_keep_others_from_renaming(tiny, monkeypatch):
+    assert tiny.climb() == (7.0, True)
+    tiny.sandbox.cache.chmod(0o1777)  # as /tmp
+    assert tiny.climb() == (7.0, False)
+    tiny.sandbox.cache.chmod(0o775)
+    module = tiny.load()
+    monkeypatch.setattr(sys.modules["tiny._compile"], "_is_private", lambda group: True)
+    assert module.climb(module.Hill(2.0), 3.0) == 7.0
+    assert not module.climb.stats.cache_misses
+    # and nothing above the home is looked at
+    tiny.sandbox.modules.parent.chmod(0o777)
+    monkeypatch.setenv("HOME", str(tiny.sandbox.cache))
+    tiny.sandbox.cache.chmod(0o700)
+    assert tiny.climb() == (7.0, False)
+
+
+@posix
+@pytest.mark.parametrize(
+    ("user", "group", "private"),
+    [
+        (("ada", 1000, 1000), ("ada", []), True),
+        (("ada", 1000, 1000), ("ada", ["ada"]), True),
+        (("ada", 1000, 1000), ("ada", ["bob"]), False),
+        (("ada", 1000, 100), ("users", []), False),
+        (("ada", 1000, 1001), ("ada", []), False),
+        (("root", 0, 1000), ("root", []), False),
+        (None, ("ada", []), False),
+        (("ada", 1000, 1000), None, False),
+    ],
+)
+def test_a_private_group_is_that_of_one_user(monkeypatch, user, group, private):
+    import grp
+    import pwd
+
+    def found(names: list[str], values: Any) -> Any:
+        if values is None:
+            raise KeyError
+        return SimpleNamespace(**dict(zip(names, values, strict=True)))
+
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: found(["pw_name", "pw_uid", "pw_gid"], user))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: found(["gr_name", "gr_mem"], group))
+    assert _compile._is_private(1000) is private
+
+
+@pytest.mark.jit
+@posix
+def test_what_root_made_may_be_read_and_what_another_user_made_may_not(tiny, monkeypatch):
+    """An administrator fills a cache for everybody; here everybody is somebody with another number."""
+    assert tiny.climb() == (7.0, True)
+    of_root = os.geteuid() == 0
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+    if of_root:
+        assert tiny.climb() == (7.0, False)
+    else:
+        with pytest.warns(RuntimeWarning, match="belongs to another user"):
+            assert tiny.climb() == (7.0, True)
 
 
 @pytest.mark.jit
@@ -436,42 +648,72 @@ def test_a_damaged_entry_is_compiled_again_silently(tiny, damage: Callable[[byte
 
 @given(data=st.data())
 def test_any_damage_to_an_entry_makes_it_absent(tmp_path_factory, data):
-    entries = _compile._Entries(str(tmp_path_factory.mktemp("entries")), "f-1.py311")
-    entries.save("key", {"payload": 17})
-    assert entries.load("key") == {"payload": 17}
-    content = entries.path("key").read_bytes()
+    path = tmp_path_factory.mktemp("entries") / "entry.nbc"
+    _compile._save_entry(path, "key", {"payload": 17})
+    assert _compile._load_entry(path, "key") == {"payload": 17}
+    content = path.read_bytes()
     place = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans(), label="truncate"):
         damaged = content[:place]
     else:
         damaged = content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :]
-    entries.path("key").write_bytes(damaged)
-    assert entries.load("key") is None
+    path.write_bytes(damaged)
+    assert _compile._load_entry(path, "key") is None
 
 
 def test_an_entry_answers_to_its_own_key_only(tmp_path):
-    entries = _compile._Entries(str(tmp_path), "f-1.py311")
-    entries.save("one", 1)
-    entries.path("two").write_bytes(entries.path("one").read_bytes())
-    assert (entries.load("one"), entries.load("two"), entries.load("three")) == (1, None, None)
+    path = tmp_path / "entry.nbc"
+    assert _compile._load_entry(path, "one") is None
+    _compile._save_entry(path, "one", 1)
+    assert (_compile._load_entry(path, "one"), _compile._load_entry(path, "two")) == (1, None)
 
 
 @pytest.mark.jit
-def test_entries_of_older_versions_are_removed(tiny):
-    tiny.climb()
-    module = tiny.load()
-    module.entry(np.arange(3.0), 2)
-    climb, entry = tiny.entries()
-    other_python = climb.with_name(climb.name.replace(f".py3{sys.version_info[1]}", ".py399"))
-    stranger = climb.with_name("notes.txt")
-    other_python.write_bytes(b"")
-    stranger.write_bytes(b"")
-    kernels = tiny.sandbox.modules / "tiny" / "kernels.py"
-    kernels.write_text("# a line more, so that every kernel moves down\n" + kernels.read_text())
+def test_versions_that_nobody_uses_are_removed(tiny):
+    place = tiny.sandbox.cache / "tiny"
+    place.mkdir(mode=0o700, parents=True)
+    names = {"0123456789ab": 31, "0123456789ac": 29, "notes": 400, "0123456789ad": 400}
+    for name, days in names.items():
+        (place / name).write_bytes(b"") if name == "0123456789ad" else (place / name).mkdir()
+        os.utime(place / name, (time.time() - days * 86_400,) * 2)
     assert tiny.climb() == (7.0, True)
-    assert not climb.exists()
-    assert {entry, other_python, stranger} < set(climb.parent.iterdir())  # `entry` was not saved anew yet
-    assert len(tiny.entries()) == 3
+    (entry,) = tiny.entries()
+    kept = {entry.parent.name, "0123456789ac", "notes", "0123456789ad"}  # a file and a stranger's folder are not ours
+    assert {path.name for path in place.iterdir()} == kept
+
+
+@pytest.mark.jit
+def test_so_many_versions_are_kept(tiny):
+    place = tiny.sandbox.cache / "tiny"
+    place.mkdir(mode=0o700, parents=True)
+    for age in range(30):
+        (place / f"0123456789{age:02}").mkdir()
+        os.utime(place / f"0123456789{age:02}", (time.time() - 3600 * (1 + age),) * 2)
+    assert tiny.climb() == (7.0, True)
+    (entry,) = tiny.entries()
+    assert {path.name for path in place.iterdir()} == {entry.parent.name, *(f"0123456789{age:02}" for age in range(19))}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("hours", "noted"), [(1, False), (23, False), (25, True)])
+def test_a_versions_folder_tells_the_day_of_its_last_use(tiny, hours, noted):
+    assert tiny.climb() == (7.0, True)
+    folder = tiny.entries()[0].parent
+    before = time.time() - hours * 3600
+    os.utime(folder, (before, before))
+    assert tiny.climb() == (7.0, False)
+    assert (folder.stat().st_mtime - before > 3600) is noted
+
+
+@pytest.mark.jit
+def test_two_versions_keep_their_files_side_by_side(tiny):
+    for _ in range(2):
+        tiny.climb()
+        tiny.sandbox.edit("tiny/helpers.py", "return 1.0", "return 3.0")
+        tiny.climb()
+        tiny.sandbox.edit("tiny/helpers.py", "return 3.0", "return 1.0")
+    assert tiny.climb() == (7.0, False)
+    assert len(tiny.entries()) == 2
 
 
 @pytest.mark.jit
@@ -484,18 +726,117 @@ def test_edits_are_noticed_whatever_size_and_time_say(tiny):
     assert tiny.climb() == (8.0, False)
 
 
+def _zip(sandbox: Sandbox) -> str:
+    """A zip archive of the sources."""
+    return str(shutil.make_archive(str(sandbox.modules.parent / "sources"), "zip", sandbox.modules))
+
+
+def _bytecode(sandbox: Sandbox) -> str:
+    """A folder of bytecode without sources."""
+    folder = sandbox.modules.parent / "bytecode"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(sandbox.modules, folder)
+    assert compileall.compile_dir(folder, legacy=True, quiet=1, invalidation_mode=HASHED)
+    for source in folder.rglob("*.py"):
+        source.unlink()
+    return str(folder)
+
+
+def _zip_of_bytecode(sandbox: Sandbox) -> str:
+    return str(shutil.make_archive(str(sandbox.modules.parent / "bytecode"), "zip", _bytecode(sandbox)))
+
+
+# As PyInstaller's: an importer of its own on the path, and modules that are files nowhere.
+FREEZER = """
+import marshal, os, sys
+from importlib.machinery import ModuleSpec
+
+class Finder:
+    def __init__(self, path):
+        self.folder = path.removesuffix(".frozen").replace(".frozen" + os.sep, os.sep)
+        if ".frozen" not in path or not os.path.isdir(self.folder):
+            raise ImportError
+        self.path = path
+
+    def find_spec(self, name, target=None):
+        last = name.rpartition(".")[2]
+        file, inner = (os.path.join(self.folder, last, x) for x in ("__init__.pyc", ""))
+        package = os.path.isfile(file)
+        if not package:
+            file = os.path.join(self.folder, last + ".pyc")
+            if not os.path.isfile(file):
+                return None
+        spec = ModuleSpec(name, Loader(file), origin="/frozen/" + name + ".pyc", is_package=package)
+        if package:
+            spec.submodule_search_locations = [os.path.join(self.path, last)]
+        return spec
+
+    def iter_modules(self, prefix=""):
+        for name in sorted(os.listdir(self.folder)):
+            if name.endswith(".pyc") and name != "__init__.pyc":
+                yield prefix + name[:-4], False
+
+class Loader:
+    def __init__(self, file):
+        self.file = file
+
+    def create_module(self, spec):
+        return None
+
+    def get_code(self, name):
+        with open(self.file, "rb") as file:
+            return marshal.loads(file.read()[16:])
+
+    def exec_module(self, module):
+        exec(self.get_code(module.__name__), vars(module))
+
+    def get_data(self, path):
+        raise FileNotFoundError(path)
+
+sys.path_hooks.insert(0, Finder)
+sys.path_importer_cache.clear()  # of those that found nothing there
+"""
+
+
+def _frozen(sandbox: Sandbox) -> str:
+    hook = sandbox.modules.parent / "hook"
+    hook.mkdir(exist_ok=True)
+    (hook / "sitecustomize.py").write_text(FREEZER)
+    return f"{hook}{os.pathsep}{_bytecode(sandbox)}.frozen"
+
+
 @pytest.mark.jit
-def test_a_package_in_a_zip_archive_is_never_stale(sandbox):
-    folder = sandbox.install_tiny().modules / "tiny"
-    archive = str(shutil.make_archive(str(sandbox.modules), "zip", sandbox.modules))
-    assert sandbox.run("tiny", CLIMB, PYTHONPATH=archive)["answer"] == 7.0
-    sandbox.edit("tiny/helpers.py", "return 1.0", "return 3.0")
-    shutil.make_archive(str(sandbox.modules), "zip", sandbox.modules)
-    shutil.rmtree(folder)
-    edited = sandbox.run("tiny", CLIMB, PYTHONPATH=archive)
-    assert edited["answer"] == 9.0
-    assert len(edited["warnings"]) == 1
-    assert "not files in a folder" in edited["warnings"][0]
+@pytest.mark.parametrize("pack", [_zip, _bytecode, _zip_of_bytecode, _frozen])
+def test_a_package_without_source_files_is_cached_and_never_stale(sandbox, pack: Callable[[Sandbox], str]):
+    sandbox.install_tiny()
+    # a constant set, whose order changes from process to process
+    (sandbox.modules / "tiny" / "words.py").write_text("def f(x): return x in {'one', 'two', 'three', 'four'}\n")
+    seen = []
+    for _ in range(2):
+        for hash_seed in ("1", "2"):
+            result = sandbox.run("tiny", CLIMB, PYTHONPATH=pack(sandbox), hash_seed=hash_seed)
+            seen.append((result["answer"], result["misses"]["climb"], result["warnings"]))
+        sandbox.edit("tiny/helpers.py", "return 1.0", "return 3.0") if len(seen) == 2 else None
+    assert seen == [(7.0, 1, []), (7.0, 0, []), (9.0, 1, []), (9.0, 0, [])]
+
+
+@pytest.mark.jit
+def test_sources_that_cannot_be_seen_cost_one_warning(tiny):
+    module = tiny.load()
+    sys.modules["tiny._compile"].SOURCES = None
+    with pytest.warns(RuntimeWarning, match="its sources cannot be seen"):
+        assert module.climb(module.Hill(2.0), 3.0) == 7.0
+    assert tiny.entries() == []
+
+
+def test_modules_of_an_importer_that_hands_out_nothing_are_not_seen(monkeypatch):
+    class Loader:
+        def get_data(self, path: str) -> bytes:
+            raise OSError
+
+    spec = SimpleNamespace(name="fastcolst", loader=Loader(), origin=None, submodule_search_locations=[])
+    monkeypatch.setattr(fc, "__spec__", spec)
+    assert _compile._digest_of_sources() is None
 
 
 @pytest.mark.jit
@@ -524,8 +865,31 @@ def test_cache_info_counts_this_versions_entries(tiny):
     module.climb(module.Hill(2.0), 3.0)
     (path,) = tiny.entries()
     assert cache_info() == {"path": str(path.parent), "entries": 1, "bytes": path.stat().st_size}
-    path.with_name("kernels.climb-1.py311.0123456789ab.0123456789abcdef.nbc").write_bytes(b"older")
+    older = path.parent.with_name("0123456789ab")
+    older.mkdir()
+    (older / path.name).write_bytes(b"older")
     assert cache_info()["entries"] == 1
+
+
+@pytest.mark.jit
+def test_the_contents_of_the_cache_are_told_and_removed(tiny):
+    module = tiny.load()
+    _compile = sys.modules["tiny._compile"]
+    place, nothing = str(tiny.sandbox.cache / "tiny"), (0, 0)
+    assert _compile.cache_contents() == (place, nothing, nothing)
+    assert _compile.clear_cache() == (place, nothing)
+    module.climb(module.Hill(2.0), 3.0)
+    (entry,) = tiny.entries()
+    older, stranger = entry.parent.with_name("0123456789ab"), entry.parent.with_name("notes")
+    older.mkdir()
+    (older / entry.name).write_bytes(b"older")
+    stranger.write_bytes(b"not ours")
+    size = entry.stat().st_size
+    assert _compile.cache_contents() == (place, (1, size), (1, 5))
+    assert _compile.clear_cache() == (place, (2, size + 5))
+    assert _compile.cache_contents() == (place, nothing, nothing)
+    assert list(Path(place).iterdir()) == [stranger]
+    assert tiny.climb() == (7.0, True)
 
 
 # --- one signature for each kernel --------------------------------------------------------------------------
