@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import importlib.metadata
 import importlib.util
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import warnings
@@ -439,6 +441,112 @@ def test_a_closed_pipe_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+# --- Ctrl-C from the first import on ------------------------------------------------------------------------
+
+# Sends the signal when a module is about to be imported: the one moment, in a place where it cannot be caught.
+INTERRUPTER = """
+import os, signal, sys
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPT_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+"""
+AS_MODULE = [sys.executable, "-m", "fastcolst"]
+AS_SCRIPT = [sys.executable, "-c", "import sys; from fastcolst.__main__ import main; sys.exit(main())"]
+
+
+def interrupted_at(
+    module: str, folder: Path, command: list[str], disposition: Any = signal.SIG_DFL
+) -> subprocess.CompletedProcess[str]:
+    (folder / "sitecustomize.py").write_text(INTERRUPTER)
+    path = os.pathsep.join([str(folder), str(Path(fc.__file__).parents[1])])
+    return subprocess.run(
+        [*command, "--version"],
+        env={**os.environ, "PYTHONPATH": path, "INTERRUPT_AT": module},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, disposition),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
+
+
+@posix
+@pytest.mark.parametrize("command", [AS_MODULE, AS_SCRIPT], ids=["module", "script"])
+@pytest.mark.parametrize("module", ["fastcolst.cli", "numba", "numba.core.types", "scipy", "fastcolst.studies"])
+def test_ctrl_c_during_imports_is_one_line_and_130(tmp_path: Path, module: str, command: list[str]):
+    done = interrupted_at(module, tmp_path, command)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastcolst: interrupted\n")
+
+
+@posix
+def test_a_job_that_ignores_ctrl_c_goes_on_ignoring_it(tmp_path: Path):
+    done = interrupted_at("numba", tmp_path, AS_MODULE, signal.SIG_IGN)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"fastcolst {fc.__version__}\n", "")
+
+
+# Runs what stands for the command line, and sends itself the signal.
+AROUND_MAIN = """
+import ctypes, os, signal, sys, time
+from fastcolst import __main__ as entry
+from fastcolst import cli
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.01)  # where Python looks for signals
+
+def lose():
+    ctypes.CFUNCTYPE(None)(interrupt)()  # as in a callback of LLVM's
+
+def run():
+{}
+
+cli.main = run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(entry.main())
+"""
+
+
+@posix
+@pytest.mark.parametrize(
+    "body",
+    [
+        "interrupt()",
+        "try:\n interrupt()\nexcept KeyboardInterrupt:\n interrupt()",
+        "lose(); time.sleep(60)",
+        "lose(); raise RuntimeError('no compiled object yet')",
+        "import atexit; atexit.register(interrupt); return 0",
+    ],
+    ids=["in main", "twice", "lost", "lost, and another error", "at exit"],
+)
+def test_ctrl_c_around_the_command_is_one_line_and_130(body: str):
+    program = AROUND_MAIN.format("\n".join(f" {line}" for line in body.splitlines()))
+    root = Path(fc.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False, timeout=50
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastcolst: interrupted\n")
+
+
+@posix
+def test_other_errors_keep_their_traceback_and_other_codes_stay():
+    root = Path(fc.__file__).parents[1]
+    for body, code, text in (
+        ("raise RuntimeError('ours')", 1, "RuntimeError: ours"),
+        ("return 2", 2, ""),
+        ("ctypes.CFUNCTYPE(None)(lambda: 1 / 0)(); return 0", 0, "ZeroDivisionError"),
+    ):
+        program = AROUND_MAIN.format(f" {body}")
+        done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert text in done.stderr
 
 
 # --- the cache ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import importlib
 import json
@@ -65,11 +66,50 @@ def test_all_public_names_are_there_and_documented():
         assert getattr(fc, name).__doc__, name
 
 
-def test_importing_brings_in_no_optional_package():
-    program = "import json, sys, fastcolst, fastcolst.cli; print(json.dumps(sorted(sys.modules)))"
+def modules_after(statement: str) -> set[str]:
+    program = f"import json, sys; {statement}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    optional = {"matplotlib", "pandas", "pyarrow", "tqdm"}
-    assert optional & {name.partition(".")[0] for name in json.loads(done.stdout)} == set()
+    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+
+
+def test_importing_brings_in_no_optional_package():
+    modules = modules_after("import fastcolst as fc, fastcolst.cli; fc.CoLSTIM")
+    assert "numba" in modules
+    assert modules & {"matplotlib", "pandas", "pyarrow", "tqdm"} == set()
+
+
+def test_the_command_begins_with_nothing_that_is_slow():
+    """Ctrl-C is dealt with from there on."""
+    assert modules_after("import fastcolst.__main__") & {"numba", "numpy", "scipy", "typing"} == set()
+
+
+def test_public_names_are_what_the_type_checker_sees():
+    tree = ast.parse((ROOT / "fastcolst" / "__init__.py").read_text(encoding="utf-8"))
+    seen = {
+        name.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names
+    }
+    assert sorted(seen) == sorted(fc.__all__)
+    for name, module in seen.items():
+        assert getattr(fc, name) is getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import fastcolst as fc; assert fc.policies.REGISTRY; assert fc.CoLSTIM is fc.policies.CoLSTIM",
+        "from fastcolst import *; CoLSTIM, fit, simulate",
+        "from fastcolst import CoLSTIM, policies; assert policies.CoLSTIM is CoLSTIM",
+        "import fastcolst as fc; assert {'CoLSTIM', 'simulate', '__version__'} <= {*dir(fc)}",
+        "import fastcolst as fc; assert not hasattr(fc, 'Clostim'); fc.Scenario",
+    ],
+)
+def test_names_are_there_however_they_are_asked_for(statement: str):
+    assert "fastcolst" in modules_after(statement)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'fastcolst' has no attribute 'Clostim'"):
+        fc.Clostim  # noqa: B018
 
 
 BLOCK = "<!-- test command -->\n```sh\nfirst\nsecond\n```\n"
