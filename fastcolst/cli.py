@@ -233,6 +233,9 @@ def _executor(text: str, workers: int | None) -> Iterator[Any]:
         number = processors() if workers is None else count("argument --threads", workers)
         pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _begin_worker)
         try:
+            with _ctrl_c_blocked():  # in processes from their start on, before they can see to it themselves
+                for _ in range(number):
+                    pool.submit(int)  # a process is started for each task while none is idle
             yield pool
         finally:
             pool.shutdown(cancel_futures=True)
@@ -243,6 +246,19 @@ def _executor(text: str, workers: int | None) -> Iterator[Any]:
             yield client.get_executor()
     else:
         raise ValueError(f"argument --executor: {text!r}; threads, processes or dask:ADDRESS is wanted")
+
+
+@contextlib.contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Put Ctrl-C off, here until the end and in processes that are started meanwhile for ever."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker() -> None:

@@ -492,6 +492,27 @@ def test_a_job_that_ignores_ctrl_c_goes_on_ignoring_it(tmp_path: Path):
     assert (done.returncode, done.stdout, done.stderr) == (0, f"fastcolst {fc.__version__}\n", "")
 
 
+NOTE_WHAT_IS_BLOCKED = """
+import os, pathlib, signal, sys
+if "--multiprocessing-fork" in sys.orig_argv:
+    blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    pathlib.Path(os.environ["NOTES"], f"{os.getpid()} {blocked}").touch()
+"""
+
+
+@posix
+def test_workers_never_see_ctrl_c(tmp_path: Path):
+    """A terminal sends it to them as well, and while they import there is none of our code to ignore it."""
+    (tmp_path / "sitecustomize.py").write_text(NOTE_WHAT_IS_BLOCKED)
+    (tmp_path / "notes").mkdir()
+    program = "from fastcolst.cli import _executor\nwith _executor('processes', 2) as pool: pool.submit(int).result()"
+    path = os.pathsep.join([str(tmp_path), str(Path(fc.__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": path, "NOTES": str(tmp_path / "notes")}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=100)
+    notes = [note.name.split() for note in (tmp_path / "notes").iterdir()]
+    assert [blocked for _, blocked in notes] == ["True", "True"]
+
+
 # Runs what stands for the command line, and sends itself the signal.
 AROUND_MAIN = """
 import ctypes, os, signal, sys, time
