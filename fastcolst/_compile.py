@@ -382,15 +382,21 @@ def generic(function: F) -> F:
 
     @functools.wraps(function)
     def call(self: Any, *arguments: Any) -> Any:
-        return getattr(type(self), name, function)(self, *arguments)
+        return _for_kernels(getattr(type(self), name, function))(self, *arguments)
 
     def method(self: Any, *_: Any) -> Callable[..., Any] | None:
         cls = getattr(self, "instance_class", None)
-        return getattr(cls, name, function) if cls in _REGISTERED else None
+        return _for_kernels(getattr(cls, name, function)) if cls in _REGISTERED else None
 
     # LLVM deems the normal law's tails too long to inline by itself, and without that a loop over them never vectorises
     _overload_in_kernels(call, method, forceinline=name in INLINED)
     return call  # type: ignore[return-value]
+
+
+def _for_kernels(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What kernels call for a method: where people's calls are checked first, what comes after the checks."""
+    unchecked: Callable[..., Any] = getattr(method, "for_kernels", method)
+    return unchecked
 
 
 def _overload_in_kernels(call: Callable[..., Any], choose: Callable[..., Any], **flags: Any) -> None:
