@@ -31,6 +31,7 @@ import numpy as np
 import scipy
 
 import fastcolst as fc
+from fastcolst._checks import count
 from fastcolst._compile import CacheContents, cache_contents, cache_info, clear_cache
 from fastcolst.datasets import read_log, replay
 from fastcolst.estimation import SCORES
@@ -44,7 +45,6 @@ from fastcolst.plotting import (
     study_figure,
 )
 from fastcolst.policies import REGISTRY
-from fastcolst.policies.checks import count
 from fastcolst.report import outcome, write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.results import align, optional_import

@@ -13,15 +13,20 @@ own is a registered NamedTuple with ``cdf``, ``pdf``, ``raw`` and ``perturb``; s
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 
+from fastcolst._checks import brief, count, fits, margins, plain_text
 from fastcolst._compile import generic, helper, in_kernels, register, registered, times_power_of_two
 
 __all__ = ["BradleyTerry", "ExponentialNoise", "Thurstone", "comparison_model"]
+
+C = TypeVar("C", bound=type)
 
 _SQRT2 = math.sqrt(2.0)
 _SQRT2PI = math.sqrt(2.0 * math.pi)
@@ -121,9 +126,51 @@ def perturb(self: Any, value: Any) -> Any:
     raise TypeError(f"{type(self).__name__} has no method perturb")
 
 
+# --- what people call ---------------------------------------------------------------------------------------
+
+
+def people_may_call(*names: str) -> Callable[[C], C]:
+    """Check the margins that people hand to these methods of a model; kernels, and the methods themselves, do not."""
+
+    def decorate(cls: C) -> C:
+        for name in names:
+            setattr(cls, name, _checked(getattr(cls, name)))
+        return cls
+
+    return decorate
+
+
+def _checked(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    @functools.wraps(method)
+    def call(self: Any, u: Any) -> Any:
+        with np.errstate(all="ignore"):  # far out in the tails numbers overflow on their way to the right limit
+            return method(self, u if type(u) is float else margins(u))
+
+    call.for_kernels = method  # type: ignore[attr-defined]
+    return call
+
+
+def check_generator(rng: Any) -> Generator:
+    """A NumPy Generator to draw from; ValueError otherwise."""
+    if not isinstance(rng, Generator):
+        raise ValueError(f"rng is {brief(rng)}; a numpy.random.Generator is wanted")
+    return rng
+
+
+def sample_size(size: Any) -> int | tuple[int, ...] | None:
+    """How many draws: None, a number or a shape; ValueError otherwise, and when there is no memory for them."""
+    if size is None:
+        return None
+    lengths = size if isinstance(size, (tuple, list)) else [size]
+    shape = tuple(count("size", length, lowest=0) for length in lengths)
+    fits("size", math.prod(shape), 8 * math.prod(shape))
+    return shape
+
+
 # --- the models ---------------------------------------------------------------------------------------------
 
 
+@people_may_call("cdf", "pdf", "log_cdf", "score", "weight", "curvature")
 @register
 class BradleyTerry(NamedTuple):
     """Bradley-Terry-Luce model: Gumbel perturbations, logistic comparison function.
@@ -202,9 +249,10 @@ class BradleyTerry(NamedTuple):
 
     def sample(self, rng: Generator, size: Any = None) -> Any:
         """Draws of G: a float, or an array of the given size."""
-        return self.perturb(self.raw(rng, size))
+        return self.perturb(self.raw(check_generator(rng), sample_size(size)))
 
 
+@people_may_call("cdf", "pdf", "log_cdf", "score", "weight", "curvature")
 @register
 class Thurstone(NamedTuple):
     """Thurstone-Mosteller model: normal perturbations, normal comparison function.
@@ -291,9 +339,10 @@ class Thurstone(NamedTuple):
 
     def sample(self, rng: Generator, size: Any = None) -> Any:
         """Draws of G: a float, or an array of the given size."""
-        return self.perturb(self.raw(rng, size))
+        return self.perturb(self.raw(check_generator(rng), sample_size(size)))
 
 
+@people_may_call("cdf", "pdf", "log_cdf", "score", "weight", "curvature")
 @register
 class ExponentialNoise(NamedTuple):
     """Exponential perturbations, Laplace comparison function.
@@ -375,7 +424,7 @@ class ExponentialNoise(NamedTuple):
 
     def sample(self, rng: Generator, size: Any = None) -> Any:
         """Draws of G: a float, or an array of the given size."""
-        return self.perturb(self.raw(rng, size))
+        return self.perturb(self.raw(check_generator(rng), sample_size(size)))
 
 
 # --- the normal law's tails ---------------------------------------------------------------------------------
@@ -443,18 +492,20 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
     ValueError
         For an unknown name, a missing method, or an F that is not symmetric.
     """
-    if isinstance(value, str):
-        if value not in _BY_NAME:
-            raise ValueError(f"{argument} is {value!r}; wanted one of {', '.join(map(repr, _BY_NAME))} or a model")
-        return _BY_NAME[value]()
-    if isinstance(value, type) and value in _BY_NAME.values():
+    known = f"{', '.join(map(repr, _BY_NAME))} or a"
+    name = plain_text(value)
+    if name is not None:
+        if name not in _BY_NAME:
+            raise ValueError(f"{argument} is {brief(value)}; wanted one of {known} model")
+        return _BY_NAME[name]()
+    if any(value is model for model in _BY_NAME.values()):
         raise ValueError(f"{argument} is the class {value.__name__}; an instance is wanted: fc.{value.__name__}()")
     cls = type(value)
     missing = [name for name in ("cdf", "pdf", "raw", "perturb") if not callable(getattr(cls, name, None))]
     if missing:
         raise ValueError(
-            f"{argument} is {value!r}; wanted one of {', '.join(map(repr, _BY_NAME))} or a NamedTuple with the methods "
-            f"cdf, pdf, raw and perturb (without: {', '.join(missing)})"
+            f"{argument} is {brief(value)}; wanted one of {known} NamedTuple with the methods cdf, pdf, raw and "
+            f"perturb (without: {', '.join(missing)})"
         )
     value = registered(value, argument)
     for u in (0.0, 0.5, 1.0, 3.0):

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
+from fastcolst._checks import answer, answers, brief, count, feature_rows, real_numbers, texts
 from fastcolst._files import BLOCK as FILE_BLOCK
 from fastcolst._files import Arrays, check_claim, decoding, opened
-from fastcolst.policies.checks import feature_rows
+from fastcolst.policies.linear import LinearPolicy
 from fastcolst.results import FileFormatError, align, optional_import
 
 if TYPE_CHECKING:
@@ -104,12 +105,14 @@ class Log:
         contrasts = _checked_contrasts(self.contrasts)
         object.__setattr__(self, "contrasts", contrasts)
         object.__setattr__(self, "wins", _checked_wins(self.wins, len(contrasts)))
-        object.__setattr__(self, "features", tuple(self.features))
-        object.__setattr__(self, "where", tuple(self.where))
+        object.__setattr__(self, "features", texts("features", self.features))
+        object.__setattr__(self, "where", texts("where", self.where))
+        for name in ("rows", "draws_in_file", "selected", "draws", "missing", "unknown"):
+            object.__setattr__(self, name, count(name, getattr(self, name), lowest=0))
         if len(self.features) != contrasts.shape[1]:
             raise ValueError(f"features has {len(self.features)} names; contrasts has {contrasts.shape[1]} columns")
         left_out = (self.draws, self.missing, self.unknown)
-        if min(left_out) < 0 or self.selected != len(contrasts) + sum(left_out) or self.rows < self.selected:
+        if self.selected != len(contrasts) + sum(left_out) or self.rows < self.selected:
             raise ValueError(f"rows={self.rows}, selected={self.selected} do not add up with {self.counts}")
 
     @classmethod
@@ -139,7 +142,7 @@ class Log:
         """
         checked = _checked_contrasts(contrasts)
         m, d = checked.shape
-        names = [f"z[{k}]" for k in range(d)] if features is None else features
+        names = [f"z[{k}]" for k in range(d)] if features is None else texts("features", features)
         return cls(
             contrasts=checked,
             wins=_checked_wins(wins, m),
@@ -680,34 +683,24 @@ def _archive_column(archive: Arrays, name: str, rows: int) -> NDArray[Any]:
 
 
 def _checked_contrasts(contrasts: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(contrasts)
-    if array.ndim != 2 or array.size == 0:
-        raise ValueError(f"contrasts has shape {array.shape}; (m, d), both at least 1, is wanted")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"contrasts has dtype {array.dtype}; real numbers are wanted")
-    array = np.array(array, dtype=np.float64, order="C")
-    if not np.all(np.isfinite(array)):
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise ValueError(f"contrasts[{row}, {column}] is {array[row, column]}; every feature must be finite")
+    array = feature_rows("contrasts", contrasts, None, largest=np.inf).copy()
     array.setflags(write=False)
     return array
 
 
 def _checked_wins(wins: ArrayLike, m: int) -> NDArray[np.bool_]:
-    array = np.asarray(wins)
-    if array.shape != (m,):
-        raise ValueError(f"wins has shape {array.shape}; ({m},) is wanted, one for each row of contrasts")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"wins has dtype {array.dtype}; True and False, or 1 and 0, are wanted")
-    wrong = np.flatnonzero((array != 0) & (array != 1))
-    if wrong.size:
-        raise ValueError(f"wins[{wrong[0]}] is {array[wrong[0]]}; True and False, or 1 and 0, are wanted")
-    array = array.astype(np.bool_)
+    array = answers("wins", wins, m)
     array.setflags(write=False)
     return array
 
 
 # --- replay -------------------------------------------------------------------------------------------------
+
+
+def _checked_label(label: Any) -> str:
+    if not isinstance(label, str):
+        raise ValueError(f"label is {brief(label)}; a text is wanted")
+    return label
 
 
 class Learner(Protocol):
@@ -756,8 +749,15 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
     """
     if not isinstance(log, Log):
         raise ValueError(f"log is a {type(log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
-    feature_rows("log.contrasts", log.contrasts, None)  # before anything is learned: none overflows
-    label = type(policy).__name__ if label is None else label
+    if not callable(getattr(type(policy), "learn_and_predict", None)):
+        raise ValueError(
+            f"policy is {brief(policy)}; a policy that learns from a log is wanted, which those that know arms by "
+            "their index only do not"
+        )
+    # before anything is learned: none overflows
+    feature_rows("log.contrasts", log.contrasts, policy._n_features if isinstance(policy, LinearPolicy) else None)
+    label = _checked_label(type(policy).__name__ if label is None else label)
+    progress = answer(progress, "progress")
     probabilities = np.empty(len(log))
     # Blocks with and without a bar are the same, so that the bar cannot change a result.
     starts: Iterable[int] = range(0, len(log), BLOCK)
@@ -821,13 +821,13 @@ class ReplayResult:
     label: str
 
     def __post_init__(self) -> None:
+        if not isinstance(self.log, Log):
+            raise ValueError(f"log is a {type(self.log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
+        _checked_label(self.label)
         m, d = self.log.contrasts.shape
-        for name, dtype, n in (
-            ("probabilities", np.float64, m),
-            ("wins", np.bool_, m),
-            ("theta", np.float64, d),
-        ):
-            array = np.array(getattr(self, name), dtype=dtype)
+        object.__setattr__(self, "wins", _checked_wins(self.wins, m))
+        for name, n in (("probabilities", m), ("theta", d)):
+            array = real_numbers(name, getattr(self, name), f"({n},)")
             if array.shape != (n,):
                 raise ValueError(f"{name} has shape {array.shape}; ({n},) is wanted")
             array.setflags(write=False)

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._checks import answer, choice, count, feature_rows, fits
 from fastcolst._compile import generic, helper, kernel, register, registered
 from fastcolst.comparison import comparison_model, perturb, raw
 from fastcolst.linalg import utilities
-from fastcolst.policies.checks import answer, count, feature_rows
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generator, key_of
 
@@ -326,8 +326,7 @@ class Scenario:
             raise ValueError(f"n_features is {d}; at most {LARGEST_CUBE} is wanted: there are 2^n_features arms")
         if max(d, 16) >= T:
             raise ValueError(f"rounds is {T}; more than max(n_features, 16) = {max(d, 16)} is wanted")
-        if ball not in ("max", "euclidean"):
-            raise ValueError(f"ball is {ball!r}; wanted 'max' or 'euclidean'")
+        ball = choice("ball", ball, ("max", "euclidean"))
         scenario = cls.__new__(cls)
         corners = 2.0 * (np.arange(2**d)[:, np.newaxis] >> np.arange(d) & 1) - 1.0
         scenario._setup(d, None, comparison, corners if ball == "max" else corners / math.sqrt(d))
@@ -341,11 +340,10 @@ class Scenario:
         self.n_features = n_features
         self.comparison = comparison_model(comparison)
         self._contexts = contexts
+        if n_arms is not None:
+            n_arms = count("n_arms", n_arms)
         if isinstance(contexts, str):
-            if contexts not in ("ball", "fixed"):
-                raise ValueError(
-                    f"contexts is {contexts!r}; wanted 'ball', 'fixed', an array or a NamedTuple with fill"
-                )
+            self._contexts = choice("contexts", contexts, ("ball", "fixed"), ", an array or a NamedTuple with fill")
         elif callable(getattr(type(contexts), "fill", None)) and not isinstance(contexts, np.ndarray):
             self._contexts = registered(contexts, "contexts")
         else:
@@ -359,7 +357,8 @@ class Scenario:
             n_arms, self._contexts = len(array), array
         if n_arms is None:
             raise ValueError("n_arms is missing; only an array of contexts tells it")
-        self.n_arms = count("n_arms", n_arms)
+        fits("n_arms", n_arms, 8 * n_arms * n_features)
+        self.n_arms = n_arms
 
     def _settings(self) -> str:
         contexts = self._contexts.tolist() if isinstance(self._contexts, np.ndarray) else self._contexts

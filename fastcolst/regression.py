@@ -12,9 +12,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._checks import as_array, brief, choice, counts, feature_rows, number, plain_text, real_numbers
 from fastcolst._compile import kernel
 from fastcolst.comparison import cdf, comparison_model, log_cdf, pdf, weight
-from fastcolst.estimation import AUTO_RADIUS, score_code
+from fastcolst.estimation import AUTO_RADIUS, SCORES, score_code
 from fastcolst.likelihood import (
     METRIC,
     MU,
@@ -30,7 +31,6 @@ from fastcolst.likelihood import (
     Objective,
     solve,
 )
-from fastcolst.policies.checks import counts, feature_rows, number
 from fastcolst.policies.kernels import probabilities
 
 __all__ = ["Fit", "PreferenceRegression", "fit"]
@@ -179,8 +179,9 @@ def _fit(
     score: str,
     ridge: float,
     radius: float | str | None,
+    name: str = "contrasts",
 ) -> Fit:
-    rows = feature_rows("contrasts", contrasts, None)
+    rows = feature_rows(name, contrasts, None)
     won = counts("wins", wins, len(rows))
     tried = np.ones(len(rows)) if trials is None else counts("trials", trials, len(rows))
     if np.any(won > tried):
@@ -191,18 +192,20 @@ def _fit(
         raise ValueError("trials is 0 everywhere; at least one comparison is wanted")
     model = comparison_model(comparison)
     penalty = number("ridge", ridge)
-    bound = AUTO_RADIUS if radius == "auto" else _radius(radius)
+    kind = score_code(choice("score", score, SCORES), "fit")
+    is_auto = plain_text(radius) == "auto"
+    bound = AUTO_RADIUS if is_auto else _radius(radius)
     scales = np.abs(rows).max(axis=0)
     tiny = (scales > 0.0) & (scales < SMALLEST_SCALE)
     if np.any(tiny):
-        raise ValueError(f"contrasts[:, {int(np.argmax(tiny))}] is so small that its squares vanish: scale it up")
+        raise ValueError(f"{name}[:, {int(np.argmax(tiny))}] is so small that its squares vanish: scale it up")
 
-    objective = Objective(model, score_code(score, "fit"), penalty, bound)
+    objective = Objective(model, kind, penalty, bound)
     lost = tried - won
     signed = np.concatenate([rows[won > 0.0], -rows[lost > 0.0]])
     evidence = Evidence.new(History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]])))
     evidence.vectors[SCALES] = scales
-    if radius == "auto":
+    if is_auto:
         evidence.vectors[METRIC] = scales
     _maximise(objective, evidence)
     theta, status = evidence.theta, int(evidence.codes[STATUS])
@@ -239,13 +242,13 @@ def _radius(value: float | str | None) -> float:
     if value is None:
         return math.inf
     if isinstance(value, str):
-        raise ValueError(f"radius is {value!r}; a positive number, 'auto' or None is wanted")
+        raise ValueError(f"radius is {brief(value)}; a positive number, 'auto' or None is wanted")
     return number("radius", value, positive=True, infinite=True)
 
 
 def _warn(found: Fit, radius: float | str | None, stacklevel: int) -> None:
     """Warn of an estimate that is not a maximum, unless the caller chose the ball on which it is one."""
-    if found.status == "interior" or (found.status == "boundary" and radius != "auto"):
+    if found.status == "interior" or (found.status == "boundary" and plain_text(radius) != "auto"):
         return
     warnings.warn(
         f"status {found.status!r}: {_REMEDIES[found.status]}. A ridge > 0 or a smaller radius makes it well defined.",
@@ -431,7 +434,7 @@ class PreferenceRegression:
 
     @property
     def score(self) -> Callable[[Any, Any], float]:
-        """Mean accuracy of :meth:`predict`, a method: ``score(Z, y)``."""
+        """Mean accuracy of :meth:`predict`, a method: ``score(Z, y)``, with an answer y for each row of Z."""
         return self._accuracy
 
     @score.setter
@@ -439,7 +442,12 @@ class PreferenceRegression:
         self.__dict__["score"] = value  # where scikit-learn looks for what the constructor was given
 
     def _accuracy(self, Z: Any, y: Any) -> float:
-        return float(np.mean(self.predict(Z) == np.asarray(y).ravel()))
+        likelier = self.predict(Z)
+        answers = _labels(y, len(likelier))
+        try:
+            return float(np.mean(likelier == answers))
+        except Exception:  # noqa: BLE001 - answers of the caller's own may compare as they like
+            raise ValueError(f"y is {brief(y)}; answers that can be compared with classes_ are wanted") from None
 
     # --- parameters -----------------------------------------------------------------------------------------
 
@@ -492,18 +500,20 @@ class PreferenceRegression:
         ValueError
             When ``Z`` is not a finite matrix, ``y`` does not hold two kinds of answers, one for each row, or a
             parameter is out of range.
+        TypeError
+            When an entry of ``Z`` is an object that is no number, or ``Z`` is sparse: so scikit-learn wants it.
         """
         rows = _matrix(Z)
         classes, second = _binary(y, len(rows))
         parameters = self.get_params()
-        self.fit_ = _fit(rows, second, None, **parameters)
+        names = _column_names(Z)
+        self.fit_ = _fit(rows, second, None, **parameters, name="Z")
         _warn(self.fit_, self.radius, stacklevel=3)
         self.coef_ = self.fit_.theta[None, :]
         self.classes_ = classes
         self.n_features_in_ = rows.shape[1]
         self.comparison_ = comparison_model(self.comparison)
         self.n_iter_ = self.fit_.iterations
-        names = _column_names(Z)
         if names is not None:
             self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):
@@ -527,8 +537,8 @@ class PreferenceRegression:
         rows = _matrix(Z)
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
-                f"X has {rows.shape[1]} features, but PreferenceRegression is expecting {self.n_features_in_} features "
-                "as input"
+                f"Z is not like what was fitted: X has {rows.shape[1]} features, but PreferenceRegression is expecting "
+                f"{self.n_features_in_} features as input"
             )
         margins: NDArray[np.float64] = rows @ self.fit_.theta
         return margins
@@ -563,34 +573,50 @@ def _not_fitted(estimator: PreferenceRegression) -> Exception:
 
 def _matrix(Z: Any) -> NDArray[np.float64]:
     """Contrasts as a finite float64 matrix."""
-    if hasattr(Z, "toarray"):
-        raise TypeError("Z is a sparse matrix; sparse input is not supported, use Z.toarray()")
-    array = np.asarray(Z)
+    array = None if _is_sparse(Z) else as_array("Z", Z, "not an array of real numbers", "(m, n_features) is wanted")
+    if array is None:
+        raise TypeError(f"Z is {brief(Z)}; sparse input is not supported, Z.toarray() is wanted")
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: Z must be real")
     if array.dtype.kind == "O":
-        array = array.astype(np.float64)  # a TypeError of NumPy's says which entry is no number
+        try:
+            array = real_numbers("Z", array)
+        except ValueError as error:
+            raise TypeError(f"{error}: an argument must be no string and no object but a number") from None
     if array.ndim != 2:
         raise ValueError(f"Z has shape {array.shape}; (m, n_features) is wanted. Reshape your data: Z.reshape(1, -1)")
     if array.shape[1] == 0:
-        raise ValueError(f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+        raise ValueError(f"Z has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError("Z contains NaN or infinity; every feature must be finite")
     return feature_rows("Z", array, None)
+
+
+def _is_sparse(Z: Any) -> bool:
+    try:
+        return hasattr(Z, "toarray")
+    except Exception:  # noqa: BLE001 - attributes of the caller's own may raise what they like
+        return False
+
+
+def _labels(y: Any, size: int) -> NDArray[Any]:
+    """Answers of whatever kind, one for each row; a column counts as a vector, with a warning."""
+    answers = as_array("y", y, "no array of answers", f"({size},) is wanted, an answer for each row of Z")
+    if answers.ndim == 2 and answers.shape[1] == 1:
+        exceptions = sys.modules.get("sklearn.exceptions")
+        category = UserWarning if exceptions is None else exceptions.DataConversionWarning
+        warnings.warn("A column-vector y was passed when a 1d array was expected", category, stacklevel=4)
+        answers = answers[:, 0]
+    if answers.shape != (size,):
+        raise ValueError(f"y has shape {answers.shape}; ({size},) is wanted, an answer for each row of Z")
+    return answers
 
 
 def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """The two answers, sorted, and where the second was given."""
     if y is None:
         raise ValueError("PreferenceRegression requires y to be passed, but the target y is None")
-    answers = np.asarray(y)
-    if answers.ndim == 2 and answers.shape[1] == 1:
-        exceptions = sys.modules.get("sklearn.exceptions")
-        category = UserWarning if exceptions is None else exceptions.DataConversionWarning
-        warnings.warn("A column-vector y was passed when a 1d array was expected", category, stacklevel=3)
-        answers = answers[:, 0]
-    if answers.shape != (size,):
-        raise ValueError(f"y has shape {answers.shape}; ({size},) is wanted, an answer for each row of Z")
+    answers = _labels(y, size)
     if answers.dtype.kind == "f":
         if not np.isfinite(answers).all():
             raise ValueError("y contains NaN or infinity; answers of two kinds are wanted")
@@ -598,8 +624,8 @@ def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
             raise ValueError("Unknown label type: y is continuous; answers of two kinds are wanted")
     try:
         classes, index = np.unique(answers, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(f"y mixes answers that have no order ({error}); answers of two kinds are wanted") from None
+    except Exception:  # noqa: BLE001 - answers of the caller's own may compare as they like
+        raise ValueError(f"y is {brief(y)}, which has no order; answers of two kinds are wanted") from None
     if len(classes) != 2:
         raise ValueError(
             f"Only binary classification is supported. y holds {len(classes)} class{'es' * (len(classes) != 1)}; "
@@ -610,7 +636,8 @@ def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
 
 def _column_names(Z: Any) -> NDArray[np.object_] | None:
     """The names of a data frame's columns, where all are strings."""
-    columns = getattr(Z, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return np.array(list(columns), dtype=object)
+    try:
+        names = list(getattr(Z, "columns", ()))
+    except Exception:  # noqa: BLE001 - attributes of the caller's own may raise what they like
+        names = []
+    return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None

@@ -29,12 +29,12 @@ import numba
 import numpy as np
 from numpy.random import SeedSequence
 
+from fastcolst._checks import count
 from fastcolst._files import read_json
 from fastcolst.claims import SCENARIOS, Entry
 from fastcolst.comparison import BradleyTerry, Thurstone
 from fastcolst.estimation import MLE, SGD
 from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, UniformPairs
-from fastcolst.policies.checks import count
 from fastcolst.problems import Scenario
 from fastcolst.results import FileFormatError, write_atomically
 from fastcolst.simulation import processors, simulate, version

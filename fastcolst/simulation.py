@@ -17,13 +17,21 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from fastcolst.policies.checks import count
+from fastcolst._checks import answer, as_array, brief, count, fits, whole_number
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
 from fastcolst.results import Result, optional_import
-from fastcolst.streams import POLICY, entropy_of, label_key
+from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
 __all__ = ["Plan", "Record", "checkpoint_rounds", "play_run", "processors", "simulate", "version"]
+
+MOST_ROUNDS = 10**13
+"""Rounds that can be played at all: the fastest policy takes a month for them."""
+
+MOST_CHECKPOINTS = 10**7
+
+RECORD_BYTES = 2_000
+"""What a run takes while it waits for its turn, besides its regret."""
 
 POLL_SECONDS = 0.1
 """How often the caller's thread looks up: for Ctrl-C, for the progress bar."""
@@ -90,12 +98,20 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     True
     """
     templates = _templates(policies)
-    if not isinstance(scenario, Problem):
-        raise ValueError(f"scenario is {scenario!r}; a Scenario is wanted")
-    horizon = count("horizon", horizon)
-    plan = Plan(templates, scenario, horizon, entropy_of(rng), checkpoint_rounds(checkpoints, horizon))
-    runs = count("runs", runs)
+    scenario = _problem(scenario)
+    horizon, runs = count("horizon", horizon), count("runs", runs)
+    if len(templates) * runs * horizon > MOST_ROUNDS:
+        raise ValueError(
+            f"horizon is {horizon:,}, for {runs:,} runs of {len(templates)} policies; at most {MOST_ROUNDS:,} rounds "
+            "in all are possible"
+        )
+    rounds = checkpoint_rounds(checkpoints, horizon)
+    fits("runs", runs, runs * (RECORD_BYTES + 24 * len(templates) * len(rounds)))
     workers = min(runs, processors() if threads is None else count("threads", threads))
+    progress = answer(progress, "progress")
+    check_rng(rng)
+    _check_fit(templates, scenario, horizon)
+    plan = Plan(templates, scenario, horizon, entropy_of(rng), rounds)  # from here on nothing is refused
     records = [Record(plan) for _ in range(runs)]
     stop = threading.Event()
 
@@ -220,25 +236,57 @@ def _result(plan: Plan, records: list[Record]) -> Result:
     )
 
 
-def _templates(policies: Mapping[str, Policy]) -> dict[str, Policy]:
-    if not isinstance(policies, Mapping) or not policies:
-        raise ValueError(f"policies is {policies!r}; a dict of labels and policies is wanted")
-    for label, policy in policies.items():
-        if not isinstance(label, str) or not label or not isinstance(policy, Policy):
-            raise ValueError(f"policies has {label!r}: {policy!r}; a label and a policy are wanted")
-    return dict(policies)
+def _templates(policies: Any) -> dict[str, Policy]:
+    try:
+        templates = dict(policies.items()) if isinstance(policies, Mapping) else {}
+    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
+        templates = {}
+    if not templates:
+        raise ValueError(f"policies is {brief(policies)}; a dict of labels and policies is wanted")
+    for label, policy in templates.items():
+        if not is_label(label) or not isinstance(policy, Policy):
+            raise ValueError(f"policies has {brief(label)}: {brief(policy)}; a label and a policy are wanted")
+    return templates
+
+
+def is_label(value: Any) -> bool:
+    """Whether a value can name a policy or a scenario: a text that is not empty, and that UTF-8 can write."""
+    try:
+        return isinstance(value, str) and len(value.encode()) > 0
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+
+
+def _problem(scenario: Any) -> Problem:
+    try:
+        if isinstance(scenario, Problem) and not isinstance(scenario, type):
+            return scenario
+    except Exception:  # noqa: BLE001, S110 - attributes of the caller's own may raise what they like
+        pass
+    raise ValueError(f"scenario is {brief(scenario)}; a Scenario is wanted")
+
+
+def _check_fit(templates: dict[str, Policy], scenario: Problem, horizon: int) -> None:
+    for label, policy in templates.items():
+        try:
+            policy._fitted_to(scenario.n_features, scenario.n_arms, horizon, 0)
+        except ValueError as error:
+            raise ValueError(f"policies has {label!r}, which does not fit the scenario: {error}") from None
 
 
 def checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
     """The rounds that an argument ``checkpoints`` names, checked; ValueError otherwise."""
-    if np.ndim(checkpoints) == 0:
+    wanted = f"increasing rounds from 1 to the horizon {horizon}"
+    if whole_number(checkpoints) is not None:
         number = min(count("checkpoints", checkpoints), horizon)
+        if number > MOST_CHECKPOINTS:
+            raise ValueError(f"checkpoints is {number:,}; at most {MOST_CHECKPOINTS:,} are possible")
         return np.unique(np.linspace(horizon / number, horizon, number).round().astype(np.int64))
-    rounds = np.asarray(checkpoints)
+    rounds = as_array("checkpoints", checkpoints, "neither a number nor an array of rounds", f"{wanted} are wanted")
     rounds = rounds.astype(np.int64) if rounds.dtype.kind == "u" else rounds
-    whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iuf" and np.all(rounds == np.floor(rounds))
+    whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "if" and np.all(rounds == np.floor(rounds))
     if not whole or rounds[0] < 1 or rounds[-1] > horizon or np.any(np.diff(rounds) <= 0):
-        raise ValueError(f"checkpoints is {checkpoints}; increasing rounds from 1 to the horizon {horizon} are wanted")
+        raise ValueError(f"checkpoints is {brief(checkpoints)}; {wanted} are wanted")
     return rounds.astype(np.int64)
 
 

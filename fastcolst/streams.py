@@ -16,16 +16,20 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator, SeedSequence
+from numpy.random import BitGenerator, Generator, SeedSequence
 
+from fastcolst._checks import brief, whole_number
 from fastcolst._compile import helper
 
-__all__ = ["CONTEXTS", "OUTCOMES", "POLICY", "PROBLEM", "entropy_of", "generator", "label_key"]
+__all__ = ["CONTEXTS", "OUTCOMES", "POLICY", "PROBLEM", "check_rng", "entropy_of", "generator", "label_key"]
 
 PROBLEM = 1
 CONTEXTS = 2
 OUTCOMES = 3
 POLICY = 4
+
+LARGEST_SEED = 2**4096
+"""Python does not write much longer numbers in decimals, and results and messages do."""
 
 
 def entropy_of(rng: Any) -> int:
@@ -41,11 +45,8 @@ def entropy_of(rng: Any) -> int:
     ValueError
         For anything else, a bool, or a negative number.
     """
-    if isinstance(rng, bool):  # default_rng would take it for 0 or 1
-        raise ValueError(f"rng is {rng}; wanted an int, a SeedSequence, a Generator or None")
+    check_rng(rng)
     if isinstance(rng, (int, np.integer)):
-        if rng < 0:
-            raise ValueError(f"rng is {rng}; a seed must not be negative")
         return int(rng)
     if rng is None:
         rng = SeedSequence()
@@ -53,10 +54,32 @@ def entropy_of(rng: Any) -> int:
         if isinstance(rng.entropy, int) and not rng.spawn_key:
             return rng.entropy
         return int.from_bytes(rng.generate_state(4, np.uint32).tobytes(), "little")
-    try:
-        return int.from_bytes(np.random.default_rng(rng).bytes(16), "little")
-    except (TypeError, ValueError):
-        raise ValueError(f"rng is {rng!r}; wanted an int, a SeedSequence, a Generator or None") from None
+    return int.from_bytes(np.random.default_rng(rng).bytes(16), "little")
+
+
+def check_rng(rng: Any) -> None:
+    """Refuse what is no ``rng`` argument, and draw nothing: a call that is refused later must not have moved a stream.
+
+    Raises
+    ------
+    ValueError
+        See :func:`entropy_of`.
+    """
+    is_int = isinstance(rng, (int, np.integer))  # bools and durations as well, which are no seeds
+    whole = whole_number(rng) if is_int else None
+    if whole is not None and whole < 0:
+        raise ValueError(f"rng is {brief(whole)}; a seed must not be negative")
+    if whole is not None and whole >= LARGEST_SEED:
+        raise ValueError(f"rng is {brief(whole)}; a seed must be below 2^{LARGEST_SEED.bit_length() - 1}")
+    known = whole is not None or rng is None or isinstance(rng, (SeedSequence, Generator, BitGenerator))
+    if not known and not is_int and not isinstance(rng, np.bool_):
+        try:
+            np.random.default_rng(rng)  # takes sequences of int, RandomState, whatever NumPy will
+            known = True
+        except Exception:  # noqa: BLE001 - strange objects raise what they like
+            known = False
+    if not known:
+        raise ValueError(f"rng is {brief(rng)}; wanted an int, a SeedSequence, a Generator or None")
 
 
 def generator(entropy: int, *key: int) -> Generator:

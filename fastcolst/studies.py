@@ -46,9 +46,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._checks import count
 from fastcolst._files import read_toml
 from fastcolst.estimation import MLE, estimator_of
-from fastcolst.policies.checks import count
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
 from fastcolst.results import FileFormatError, Result, is_sealed, optional_import, seal, write_atomically

@@ -517,7 +517,7 @@ def test_a_log_is_a_read_only_copy():
         (np.ones((0, 2)), [], None, r"contrasts has shape \(0, 2\)"),
         (np.ones((2, 0)), [1, 0], None, r"contrasts has shape \(2, 0\)"),
         ([[1.0, np.nan]], [1], None, r"contrasts\[0, 1\] is nan; every feature must be finite"),
-        ([["1"]], [1], None, "contrasts has dtype"),
+        ([["1"]], [1], None, "contrasts is not an array of real numbers: it holds texts"),
         ([[1.0]], [1, 0], None, r"wins has shape \(2,\); \(1,\) is wanted"),
         ([[1.0]], [0.5], None, r"wins\[0\] is 0.5"),
         ([[1.0]], [np.nan], None, r"wins\[0\] is nan"),

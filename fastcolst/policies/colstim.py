@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastcolst._checks import answer, count, number
 from fastcolst._compile import helper, register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
-from fastcolst.policies.checks import answer, count, number
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice

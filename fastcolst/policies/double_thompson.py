@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._checks import number
 from fastcolst._compile import helper, register
 from fastcolst.beta import chance_after_win, largest_beta, log_norm
-from fastcolst.policies.checks import number
 from fastcolst.policies.parameters import Seed
 from fastcolst.policies.policy import IndexPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice

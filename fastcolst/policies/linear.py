@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._checks import LARGEST, answer, count, feature_rows, number
 from fastcolst.estimation import LEARNED, OVERFLOW
 from fastcolst.likelihood import N_LEARNED, WARM, WARM_AFTER, WARM_AFTER_PER_FEATURE, distance
-from fastcolst.policies.checks import LARGEST, answer, count, feature_rows, number
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.kernels import estimate_is_old, learn_log, probabilities
 from fastcolst.policies.policy import Buffers, Policy

@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.random import BitGenerator, Generator, SeedSequence
 
+from fastcolst._checks import count, number
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone, comparison_model
 from fastcolst.estimation import MLE, SGD, OnlineNewton, estimator_of
-from fastcolst.policies.checks import count, number
 
 __all__ = ["Comparison", "Coupling", "Estimator", "Seed", "linear_fields"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._checks import LARGEST, all_moderate, answer, contexts_array, count
 from fastcolst._compile import make_agent
 from fastcolst.estimation import FULL, OVERFLOW
-from fastcolst.policies.checks import LARGEST, all_moderate, answer, contexts_array, count
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.duel import Duel
 from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play

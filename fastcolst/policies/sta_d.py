@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastcolst._checks import count
 from fastcolst._compile import helper, register
-from fastcolst.policies.checks import count
 from fastcolst.policies.colstim import theorem_constants
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice

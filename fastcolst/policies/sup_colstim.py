@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastcolst._checks import count
 from fastcolst._compile import helper, register
 from fastcolst.pairs import squared_distances
-from fastcolst.policies.checks import count
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice

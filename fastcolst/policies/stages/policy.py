@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._checks import count
 from fastcolst.likelihood import ROWS, History
-from fastcolst.policies.checks import count
 from fastcolst.policies.linear import LinearPolicy, snapshot
 from fastcolst.policies.stages.state import REASONS, StageState, memory_of
 from fastcolst.policies.state import linear_state
