@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastcolst._checks import answer, count, number
+from fastcolst._checks import answer, brief, count, number, plain_text
 from fastcolst._compile import helper, register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
@@ -323,10 +323,10 @@ def coupling_code(value: Any) -> tuple[int, float]:
     if value is None:
         return EXPERIMENTS, 0.0
     if isinstance(value, str):
-        if value == "theorem":
+        if plain_text(value) == "theorem":
             return THEOREM, 0.0
-        raise ValueError(f"coupling is {value!r}; wanted None, 'theorem' or a number in [0, 1]")
+        raise ValueError(f"coupling is {brief(value)}; wanted None, 'theorem' or a number in [0, 1]")
     probability = number("coupling", value)
     if probability > 1.0:
-        raise ValueError(f"coupling is {value!r}; wanted None, 'theorem' or a number in [0, 1]")
+        raise ValueError(f"coupling is {brief(value)}; wanted None, 'theorem' or a number in [0, 1]")
     return CONSTANT, probability

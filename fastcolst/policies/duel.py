@@ -40,7 +40,8 @@ class Duel:
     def is_same_as(self, other: Duel) -> bool:
         """Whether both name the same arms with the same contrast, to the last bit."""
         return (
-            (self.first, self.second) == (other.first, other.second)
+            type(self.first) is type(self.second) is int  # anybody can build a duel of anything
+            and (self.first, self.second) == (other.first, other.second)
             and isinstance(self.contrast, np.ndarray)
             and self.contrast.tobytes() == other.contrast.tobytes()
         )

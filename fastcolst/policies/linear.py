@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, answer, count, feature_rows, number
+from fastcolst._checks import LARGEST, answers, count, feature_rows, fits, number, real_numbers
 from fastcolst.estimation import LEARNED, OVERFLOW
 from fastcolst.likelihood import N_LEARNED, WARM, WARM_AFTER, WARM_AFTER_PER_FEATURE, distance
 from fastcolst.policies.columns import Names, order_of
@@ -21,6 +21,9 @@ __all__ = ["LinearPolicy", "rewind", "snapshot"]
 SMALLEST_RIDGE = 1e-200
 LARGEST_WIDTH = 1e150
 """Widths beyond this have squares that leave no room for their sums."""
+
+MATRICES = 4
+"""Matrices (n_features, n_features) that a policy with a linear estimate has at least: M and its factor, as built."""
 
 UNKNOWN = 2**62
 """tau as long as the number of arms is not known."""
@@ -50,7 +53,16 @@ class LinearPolicy(Policy):
         ridge = number("ridge", ridge)
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
-        self._start(rule, self._new_state(rule, self._n_features, ridge, tau))
+        d = self._n_features
+        fits("n_features", d, 8 * MATRICES * d * d)
+        try:
+            state = self._new_state(rule, d, ridge, tau)
+        except MemoryError:
+            raise ValueError(
+                f"estimator is {rule.estimator!r}; there is no memory for what it remembers of n_features={d}: less is "
+                "wanted"
+            ) from None
+        self._begin(rule, state)
         if ridge > 0.0:
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
@@ -105,16 +117,7 @@ class LinearPolicy(Policy):
         """
         with self._lock:
             rows, names = self._rows("contrasts", contrasts, self._names)
-            try:
-                won = np.array(wins)
-            except ValueError as error:
-                raise ValueError(f"wins is no array of answers: {error}") from None
-            if won.shape != rows.shape[:1]:
-                raise ValueError(
-                    f"wins has shape {won.shape}; {rows.shape[:1]} is wanted, one for each row of contrasts"
-                )
-            if won.dtype != np.bool_:
-                won = np.array([answer(value, f"wins[{i}]") for i, value in enumerate(won.tolist())], np.bool_)
+            won = answers("wins", wins, len(rows))
             out = np.empty(len(rows))
             self._learn_log(rows, won, out)
             self._names = names
@@ -227,7 +230,7 @@ class LinearPolicy(Policy):
         -------
         float or (m,) float64
         """
-        ndim = 1 if np.ndim(first) == 1 else 2
+        ndim = 1 if real_numbers("first", first, "(n_features,) or (m, n_features)").ndim == 1 else 2
         with self._lock:
             contrasts, _ = self._contrasts("first", first, "second", second, ndim)
             margins = np.atleast_1d(contrasts @ self._estimate().theta)

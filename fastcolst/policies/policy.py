@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, all_moderate, answer, contexts_array, count
+from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count
 from fastcolst._compile import make_agent
 from fastcolst.estimation import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, order_of
@@ -18,7 +18,7 @@ from fastcolst.policies.duel import Duel
 from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.protocol import Chunk, draw_block
-from fastcolst.streams import entropy_of, generator
+from fastcolst.streams import check_rng, entropy_of, generator
 
 __all__ = ["IndexPolicy", "Policy"]
 
@@ -48,7 +48,7 @@ class Policy:
     and is taken as it stands.
 
     A subclass names its parameters in its constructor, calls ``super().__init__(locals())`` first and then
-    ``self._start(rule, state)``.
+    ``self._begin(rule, state)``.
     """
 
     def __init__(self, parameters: dict[str, Any]) -> None:
@@ -58,10 +58,7 @@ class Policy:
         n_features, n_arms, rng = given["n_features"], given["n_arms"], given["rng"]
         self._n_features = None if n_features is None else count("n_features", n_features)
         self._n_arms = None if n_arms is None else count("n_arms", n_arms)
-        entropy = entropy_of(rng)
-        if rng is not None:
-            self._parameters["rng"] = entropy
-        self._rng = generator(entropy)
+        check_rng(rng)
         self._id = uuid.uuid4().hex
         # round -> the duel, what `choose` returned, the number of arms, the contrast, which nobody else can change
         self._pending: dict[int, tuple[Duel, int, int, NDArray[np.float64]]] = {}
@@ -72,7 +69,16 @@ class Policy:
         self._drawn: Buffers | None = None  # whose numbers are drawn and not yet used
         self._exploring = False
 
+    def _begin(self, rule: Any, state: Any) -> None:
+        """End the construction. The stream is drawn now: what was refused before has not moved the caller's."""
+        entropy = entropy_of(self._parameters["rng"])
+        if self._parameters["rng"] is not None:
+            self._parameters["rng"] = entropy
+        self._rng = generator(entropy)
+        self._start(rule, state)
+
     def _start(self, rule: Any, state: Any) -> None:
+        """Go on with a state, which kernels know by a handle."""
         self._rule = rule
         self._state = state
         self._agent = make_agent(rule, state)
@@ -190,17 +196,17 @@ class Policy:
             numbers would overflow. The policy is then as it was.
         """
         if not isinstance(duel, Duel):
-            raise ValueError(f"duel is {duel!r}; a Duel returned by select is wanted")
-        if duel.policy_id != self._id:
-            raise ValueError(f"duel is of round {duel.round} of another policy; wanted one of this policy's own")
+            raise ValueError(f"duel is {brief(duel)}; a Duel returned by select is wanted")
+        if type(duel.policy_id) is not str or duel.policy_id != self._id:  # anybody can build a duel of anything
+            raise ValueError(f"duel is of round {brief(duel.round)} of another policy; wanted one of this policy's own")
         won = answer(first_won)
         if duel.is_self:
             return
         with self._lock:
-            asked = self._pending.get(duel.round) if isinstance(duel.round, int) else None
+            asked = self._pending.get(duel.round) if type(duel.round) is int else None
             if asked is None:
                 raise ValueError(
-                    f"duel of round {duel.round} was answered already or discarded, or another copy of this policy "
+                    f"duel of round {brief(duel.round)} was answered already or discarded, or another copy of this policy "
                     "showed it; each duel is answered once, to the policy that showed it"
                 )
             shown, choice, n_arms, contrast = asked
@@ -219,10 +225,11 @@ class Policy:
 
         Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
         """
-        known = isinstance(duel, Duel) and duel.policy_id == self._id and isinstance(duel.round, int)
+        known = isinstance(duel, Duel) and type(duel.policy_id) is str and duel.policy_id == self._id
+        known = known and type(duel.round) is int
         with self._lock:
             if not known or duel.round not in self._pending:
-                raise ValueError(f"duel is {duel!r}; a duel of this policy that waits for its answer is wanted")
+                raise ValueError(f"duel is {brief(duel)}; a duel of this policy that waits for its answer is wanted")
             del self._pending[duel.round]
 
     @property
@@ -361,7 +368,7 @@ class IndexPolicy(Policy):
     def _start_index(self, rule: Any, state_class: Any) -> None:
         """Begin with a fresh state, ``state_class.new(n_arms)``: now, or in the first round if n_arms is not given."""
         self._state_class = state_class
-        self._start(rule, state_class.new(self._n_arms or 0))
+        self._begin(rule, state_class.new(self._n_arms or 0))
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
         buffers = super()._new_buffers(n_arms, n_features)

@@ -72,4 +72,4 @@ class UniformPairs(Policy):
 
     def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Seed = None) -> None:
         super().__init__(locals())
-        self._start(UniformPairsRule(), BlindState.new())
+        self._begin(UniformPairsRule(), BlindState.new())
