@@ -206,8 +206,8 @@ class Policy:
             asked = self._pending.get(duel.round) if type(duel.round) is int else None
             if asked is None:
                 raise ValueError(
-                    f"duel of round {brief(duel.round)} was answered already or discarded, or another copy of this policy "
-                    "showed it; each duel is answered once, to the policy that showed it"
+                    f"duel of round {brief(duel.round)} was answered already or discarded, or another copy of this "
+                    "policy showed it; each duel is answered once, to the policy that showed it"
                 )
             shown, choice, n_arms, contrast = asked
             if duel is not shown and not duel.is_same_as(shown):
