@@ -35,6 +35,7 @@ __all__ = [
     "number",
     "path_text",
     "plain_text",
+    "real_number",
     "real_numbers",
     "texts",
     "whole_number",
@@ -102,7 +103,7 @@ def count(name: str, value: Any, lowest: int = 1) -> int:
     return whole
 
 
-def _real(value: Any) -> float:
+def real_number(value: Any) -> float:
     """A real number as float, inf where it is beyond the largest; TypeError, or whatever it raises, for all others."""
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, numbers.Real):
         raise TypeError("no real number")
@@ -116,7 +117,7 @@ def _real(value: Any) -> float:
 def number(name: str, value: Any, *, positive: bool = False, infinite: bool = False) -> float:
     """A number that is not negative; with ``positive`` not zero; finite unless ``infinite``."""
     try:
-        result = _real(value)
+        result = real_number(value)
     except Exception:  # noqa: BLE001 - see the module's docstring
         result = math.nan
     if not (result > 0.0 if positive else result >= 0.0) or (math.isinf(result) and not infinite):
@@ -288,7 +289,7 @@ def real_numbers(name: str, value: Any, shape: str = "") -> NDArray[np.float64]:
 def margins(value: Any) -> Any:
     """Differences of utilities, u: a float, or an array of any shape; nan and inf are such as well."""
     try:
-        return _real(value)
+        return real_number(value)
     except Exception:  # noqa: BLE001 - see the module's docstring
         return real_numbers("u", value, "a number or an array of numbers")[()]
 

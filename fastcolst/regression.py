@@ -457,11 +457,12 @@ class PreferenceRegression:
 
     def set_params(self, **parameters: Any) -> Self:
         """Change arguments of the constructor; they are checked by :meth:`fit`."""
-        for name, value in parameters.items():
+        for name in parameters:  # all of them first: a refused call sets none
             if name not in _PARAMETERS:
                 raise ValueError(
                     f"{name!r} is no parameter of PreferenceRegression; there are {', '.join(_PARAMETERS)}"
                 )
+        for name, value in parameters.items():
             setattr(self, name, value)
         return self
 

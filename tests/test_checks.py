@@ -194,5 +194,12 @@ def test_what_was_found_is_shown_in_brief(value):
     assert 0 < len(brief(value)) < 300 and "\n" not in brief(value)
 
 
+def test_parameters_are_set_together_or_not_at_all():
+    model = fc.PreferenceRegression(ridge=1.0)
+    with pytest.raises(ValueError, match=r"^'lambda' is no parameter"):
+        model.set_params(ridge=2.0, **{"lambda": 3.0})
+    assert model.get_params()["ridge"] == 1.0
+
+
 def test_a_size_that_fits_is_taken():
     fits("size", 10, 80)

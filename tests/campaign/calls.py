@@ -41,7 +41,7 @@ SECONDS, MEGABYTES = 5.0, 400
 """What a call may take at most: whoever asks for the absurd must hear at once that there is no such thing."""
 
 N, D, HORIZON = 4, 2, 60
-_SIZES = frozenset({"n_arms", "n_features", "runs", "checkpoints", "threads", "history", "exploration_rounds", "size"})
+_SIZES = frozenset({"n_arms", "n_features", "runs", "checkpoints", "threads", "history", "exploration_rounds"})
 """Arguments that tell how large something is, and not how long it takes."""
 
 
