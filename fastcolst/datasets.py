@@ -110,7 +110,10 @@ class Log:
         for name in ("rows", "draws_in_file", "selected", "draws", "missing", "unknown"):
             object.__setattr__(self, name, count(name, getattr(self, name), lowest=0))
         if len(self.features) != contrasts.shape[1]:
-            raise ValueError(f"features has {len(self.features)} names; contrasts has {contrasts.shape[1]} columns")
+            raise ValueError(
+                f"features has {len(self.features)} names; contrasts has {contrasts.shape[1]} columns, and a name for "
+                "each is wanted"
+            )
         left_out = (self.draws, self.missing, self.unknown)
         if self.selected != len(contrasts) + sum(left_out) or self.rows < self.selected:
             raise ValueError(f"rows={self.rows}, selected={self.selected} do not add up with {self.counts}")

@@ -47,6 +47,9 @@ MOST_PASSES = 400
 SMALLEST_SCALE = 1e-140
 """Features all below this have squares that underflow."""
 
+LARGEST_RIDGE = 1e200
+"""In units in which features have the size 1: beyond this, sums with it overflow."""
+
 RANK_TOLERANCE = 1e-14
 """Times d: below this share of the largest, an eigenvalue of the features' Gram matrix is rounding error."""
 
@@ -196,9 +199,7 @@ def _fit(
     is_auto = plain_text(radius) == "auto"
     bound = AUTO_RADIUS if is_auto else _radius(radius)
     scales = np.abs(rows).max(axis=0)
-    tiny = (scales > 0.0) & (scales < SMALLEST_SCALE)
-    if np.any(tiny):
-        raise ValueError(f"{name}[:, {int(np.argmax(tiny))}] is so small that its squares vanish: scale it up")
+    _check_sizes(name, scales, penalty)
 
     objective = Objective(model, kind, penalty, bound)
     lost = tried - won
@@ -236,6 +237,19 @@ def _fit(
         array.flags.writeable = False
     passes = int(evidence.codes[PASSES])
     return Fit(theta, covariance, log_likelihood, STATUSES[status], passes)
+
+
+def _check_sizes(name: str, scales: NDArray[np.float64], ridge: float) -> None:
+    """Refuse features whose squares vanish, and a ridge that overflows in units in which features have the size 1."""
+    tiny = (scales > 0.0) & (scales < SMALLEST_SCALE)
+    if np.any(tiny):
+        raise ValueError(f"{name}[:, {int(np.argmax(tiny))}] is so small that its squares vanish: scale it up")
+    size = float(np.where(scales > 0.0, scales, 1.0).min())
+    if ridge / size > LARGEST_RIDGE * size:
+        raise ValueError(
+            f"ridge is {ridge:g}, for features of size {size:g}; at most {LARGEST_RIDGE:g} times the square of their "
+            "size is wanted"
+        )
 
 
 def _radius(value: float | str | None) -> float:

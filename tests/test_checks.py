@@ -107,6 +107,15 @@ REFUSED = {
     "no generator": (lambda: fc.Thurstone().sample(3), "^rng is 3; a numpy.random.Generator is wanted"),
     "a margin that is none": (lambda: fc.BradleyTerry().cdf("x"), "^u is not an array of real numbers: it holds texts"),
     "a huge seed": (lambda: fc.CoLSTIM(2, rng=10**5000), r"^rng is .*; a seed must be below 2\^4096"),
+    "a ridge that overflows": (lambda: fc.fit(np.eye(2), [1, 0], ridge=np.float64(1e308)), "^ridge is .* is wanted$"),
+    "a ridge that overflows for small features": (
+        lambda: fc.fit(1e-120 * np.eye(2), [1, 0], ridge=1e10),
+        "^ridge is 1e.10, for features of size 1e-120; at most 1e.200 times the square of their size is wanted",
+    ),
+    "a norm that overflows": (
+        lambda: fc.CoLSTIM.from_theorem(2, n_arms=3, horizon=100, rho=1.0, theta_norm=1e308),
+        "^theta_norm is 1e.308; the density .* vanishes within its margins",
+    ),
     "duel of anything": (
         lambda: policy().update(fc.Duel(Wordless(), [], None, LikeAnArray(), LikeAnArray()), True),
         "^duel is of round <.*LikeAnArray.*> of another policy; wanted one of this policy's own",

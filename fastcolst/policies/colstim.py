@@ -279,13 +279,17 @@ def theorem_constants(
         raise ValueError(f"horizon is {T}; the theorem needs at least n_features = {d}")
     rho, theta_norm = number("rho", rho, positive=True), number("theta_norm", theta_norm)
     model = comparison_model(comparison)
-    margins = np.linspace(0.0, 2.0 * (theta_norm + 1.0), 1001)
-    mu = min(float(pdf(model, u)) for u in margins)
+    with np.errstate(all="ignore"):  # far out the density is 0, or nan where the margins overflow
+        margins = np.linspace(0.0, 2.0 * (theta_norm + 1.0), 1001)
+        mu = min(float(pdf(model, u)) for u in margins)
     if not mu > 0.0:
-        raise ValueError(f"theta_norm is {theta_norm}; the density of {model!r} vanishes within its margins")
+        raise ValueError(
+            f"theta_norm is {theta_norm}; the density of {model!r} vanishes within its margins: less is wanted"
+        )
     if not mu * mu * rho > d * d * math.log(T + 1.0) * 2.0**-62:
         raise ValueError(
-            f"rho is {rho} and theta_norm {theta_norm}: the theorem's exploration is longer than any horizon"
+            f"rho is {rho} and theta_norm {theta_norm}: the theorem's exploration is longer than any horizon; "
+            "a larger rho or a smaller theta_norm is wanted"
         )
     tau = math.ceil(d + max(d * d * math.log(T) / (mu * mu * rho), d / rho))
     if tau >= T:
