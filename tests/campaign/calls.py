@@ -28,13 +28,13 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from fastcolst.policies.base import LinearPolicy, Policy
 from numpy.random import Generator
 
 import fastcolst as fc
 from campaign.hostile import hostile
 from campaign.tally import Campaign, Tally
 from fastcolst.likelihood import History
+from fastcolst.policies import LinearPolicy, Policy
 
 CALLS = 20_000
 SECONDS, MEGABYTES = 5.0, 400
