@@ -910,7 +910,7 @@ def test_the_readmes_ten_lines_give_a_figure(tmp_path, capsys):
     ({"runs": 10**6, "horizon": 10**5, "checkpoints": 10**5}, r"^runs is 1000000; that makes 200,000,000,000 rows of"),
     ({"horizon": 10**13, "checkpoints": 10**13}, r"^scenario 'hard': checkpoints are 10,000,000,000,000; at most 1,0"),
     ({"checkpoints": range(1, 10**15)}, r"^scenario 'hard': checkpoints are 999,999,999,999,999; at most 1,000,000 "),
-    ({"horizon": 10**400}, r"^scenario 'hard': horizon is 10+; a whole number"),
+    ({"horizon": 10**400}, r"^scenario 'hard': horizon is 10+\.\.\.0+; a whole number"),
 ])  # fmt: skip
 def test_more_than_anyone_can_wait_for_or_keep_is_refused(amounts, message):
     with pytest.raises(ValueError, match=message):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Duel"]
+__all__ = ["Duel", "name_the_same"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,15 +37,6 @@ class Duel:
         """Whether both arms are one; then there is nothing to ask."""
         return self.first == self.second
 
-    def is_same_as(self, other: Duel) -> bool:
-        """Whether both name the same arms with the same contrast, to the last bit."""
-        return (
-            type(self.first) is type(self.second) is int  # anybody can build a duel of anything
-            and (self.first, self.second) == (other.first, other.second)
-            and isinstance(self.contrast, np.ndarray)
-            and self.contrast.tobytes() == other.contrast.tobytes()
-        )
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Duel):
             return NotImplemented
@@ -53,3 +44,13 @@ class Duel:
 
     def __hash__(self) -> int:
         return hash((self.policy_id, self.round))
+
+
+def name_the_same(one: Duel, other: Duel) -> bool:
+    """Whether both name the same arms with the same contrast, to the last bit. Anybody can build a duel of anything."""
+    return (
+        type(one.first) is type(one.second) is int
+        and (one.first, one.second) == (other.first, other.second)
+        and isinstance(one.contrast, np.ndarray)
+        and one.contrast.tobytes() == other.contrast.tobytes()
+    )

@@ -14,7 +14,7 @@ from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_arr
 from fastcolst._compile import make_agent
 from fastcolst.estimation import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, order_of
-from fastcolst.policies.duel import Duel
+from fastcolst.policies.duel import Duel, name_the_same
 from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.protocol import Chunk, draw_block
@@ -210,7 +210,7 @@ class Policy:
                     "policy showed it; each duel is answered once, to the policy that showed it"
                 )
             shown, choice, n_arms, contrast = asked
-            if duel is not shown and not duel.is_same_as(shown):
+            if duel is not shown and not name_the_same(duel, shown):
                 raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
             while code := learn_answer(self._agent, choice, n_arms, contrast, won):
                 if code == OVERFLOW:
