@@ -203,6 +203,13 @@ def test_what_was_found_is_shown_in_brief(value):
     assert 0 < len(brief(value)) < 300 and "\n" not in brief(value)
 
 
+def test_an_overflow_names_what_was_handed_in():
+    policy = fc.MaxPairUCB(2, estimator="sgd", comparison="thurstone", rng=1)
+    losers = 1e120 * np.array([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
+    with pytest.raises(ValueError, match=r"^\(winners - losers\)\[\d\] is so large that the estimate overflows"):
+        policy.learn(np.zeros((3, 2)), losers)
+
+
 def test_parameters_are_set_together_or_not_at_all():
     model = fc.PreferenceRegression(ridge=1.0)
     with pytest.raises(ValueError, match=r"^'lambda' is no parameter"):

@@ -91,7 +91,7 @@ class LinearPolicy(Policy):
         """
         with self._lock:
             contrasts, names = self._contrasts("winners", winners, "losers", losers)
-            self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0))
+            self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0), "(winners - losers)")
             self._names = names
 
     def learn_and_predict(self, contrasts: ArrayLike, wins: ArrayLike) -> NDArray[np.float64]:
@@ -123,8 +123,14 @@ class LinearPolicy(Policy):
             self._names = names
             return out
 
-    def _learn_log(self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_], out: NDArray[np.float64]) -> None:
-        """Learn comparisons, all or none, with predictions where ``out`` is not empty."""
+    def _learn_log(
+        self,
+        contrasts: NDArray[np.float64],
+        wins: NDArray[np.bool_],
+        out: NDArray[np.float64],
+        name: str = "contrasts",
+    ) -> None:
+        """Learn comparisons, all or none, with predictions where ``out`` is not empty; ``name`` is for messages."""
         before = snapshot(self._state)
         self._make_room(len(contrasts))
         n_learned = 0
@@ -134,7 +140,7 @@ class LinearPolicy(Policy):
                 n_learned += n
                 if code == OVERFLOW:
                     raise ValueError(
-                        f"contrasts[{n_learned}] is so large that the estimate overflows: scale the features down"
+                        f"{name}[{n_learned}] is so large that the estimate overflows: scale the features down"
                     )
                 if code != LEARNED:
                     self._make_ready(code, len(contrasts) - n_learned)
