@@ -469,7 +469,7 @@ OURS = re.compile(
 
 WANTED = re.compile(
     r"\bwanted\b|built for|\bmust\b|\bneeds?\b|known are|there (are|is)\b|scale|is missing|answered already|"
-    r"Reshape|features, but|required|supported|exclude|add up|has no|holds|more than|at most"
+    r"Reshape|features, but|required|supported|exclude|add up|has no|holds|more than|at most|is not a column"
 )
 """What a message says besides what was found."""
 
