@@ -548,12 +548,10 @@ def _nowhere_nan(value: Any) -> bool:
 
 def _has_nan(value: Any) -> bool:
     """Whether nan was put in, or something masked: then it may come out."""
-    if np.ma.is_masked(value):
-        return True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return bool(np.isnan(np.asarray(value, float)).any())
+            return bool(np.ma.is_masked(value) or np.isnan(np.asarray(value, float)).any())
         except Exception:  # noqa: BLE001 - whatever cannot be converted
             return True
 
