@@ -325,6 +325,8 @@ class Thurstone(NamedTuple):
 
     def curvature(self, u: Any) -> Any:
         """(log F)'' with its sign turned, s (s + u/(2 sigma^2)): from 1/(2 sigma^2) in the lower tail down to 0."""
+        far = 1e4 * self.sigma  # beyond it the sum cancels to nothing, or is inf - inf, and both limits are reached
+        u = np.minimum(np.maximum(u, -far), far)
         s = score(self, u)
         most = 1.0 / (2.0 * self.sigma * self.sigma)
         return np.minimum(np.maximum(s * (s + u * most), 0.0), most)  # deep in the tail the sum cancels

@@ -194,6 +194,18 @@ def test_margins_of_every_kind_are_taken():
     assert np.isnan(model.cdf(np.nan))
 
 
+@pytest.mark.parametrize("model", [fc.BradleyTerry(0.7), fc.Thurstone(0.7), fc.ExponentialNoise(0.7)], ids=repr)
+@pytest.mark.parametrize("method", ["cdf", "pdf", "log_cdf", "score", "weight", "curvature"])
+def test_no_margin_is_so_far_out_that_it_gives_nan(model, method):
+    for u in (-np.inf, -1e308, -1e155, -1e100, 1e100, 1e155, 1e308, np.inf):
+        assert not np.isnan(getattr(model, method)(u)) and not np.isnan(getattr(model, method)([u])[0])
+
+
+@pytest.mark.parametrize("u", [-1e5, -1e8, -1e12, -1e100, -np.inf])
+def test_deep_in_the_tail_the_observed_information_of_the_normal_law_is_its_limit(u):
+    np.testing.assert_allclose(fc.Thurstone(0.7).curvature(u), 1.0 / (2.0 * 0.7**2), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "value",
     ["x" * 10**6, list(range(10**5)), np.arange(10**5), 10**5000, Wordless(), [Wordless()], {1: "y" * 10**6}],
