@@ -34,6 +34,7 @@ from fastcolst.linalg import (
 
 __all__ = [
     "STATUSES",
+    "Calibration",
     "Evidence",
     "History",
     "Objective",
@@ -41,6 +42,7 @@ __all__ = [
     "distance",
     "is_inexact",
     "learn_exactly",
+    "odds",
     "solve",
 ]
 
@@ -513,7 +515,9 @@ WALKED = 17
 """Sum of the squared lengths of the steps since the last pass, in standard errors."""
 RETURNED = 18
 """Sum of w (z'(theta - anchor))^2 over the comparisons since the last pass, as theta was after each of them."""
-N_NUMBERS = 19
+LEVERAGE = 19
+"""The largest n z'(H + mu D^2)^-1 z at which a comparison z was the n-th: by it no margin moves far unseen."""
+N_NUMBERS = 20
 
 # Places in `codes`.
 STATUS = 0
@@ -535,13 +539,34 @@ LESSONS = 7
 N_CODES = 8
 
 
+class Calibration(NamedTuple):
+    """What a running test of predictions adds up, over the window under way (first index 0) and the last full one (1).
+
+    scores (2, d) float64, g = sum s z~ with the slope s at the theta before the answer; starts (2, d, d) float64, the
+    factor as it was when the window began; spreads (2, 2) float64, sum s^2 and sum w; sizes (3,) int64, comparisons in
+    either, and those with which the window under way is full. Where nothing is tested, scores and starts are empty.
+    """
+
+    scores: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def new(cls, n_features: int) -> Self:
+        """With nothing added up yet."""
+        d = n_features
+        return cls(np.zeros((2, d)), np.zeros((2, d, d)), np.zeros((2, 2)), np.zeros(3, np.int64))
+
+
 class Evidence(NamedTuple):
     """Comparisons and the estimate they give.
 
     theta (d,) float64; factor (d, d) float64, lower triangular, S'S = (H + mu D^2)^-1 with the H that every push brings
-    up to date, and of no meaning unless warm; vectors (17, d) float64, numbers (19,) float64 and codes (8,) int64,
+    up to date, and of no meaning unless warm; vectors (17, d) float64, numbers (20,) float64 and codes (8,) int64,
     whose places have names in this module; history; information (d, d) float64, H as it was when last renewed;
-    penalised (d, d) float64, H + mu D^2 of the last step with such information, in a stack maybe another's.
+    penalised (d, d) float64, H + mu D^2 of the last step with such information, in a stack maybe another's;
+    calibration.
     """
 
     theta: NDArray[np.float64]
@@ -552,6 +577,7 @@ class Evidence(NamedTuple):
     history: History
     information: NDArray[np.float64]
     penalised: NDArray[np.float64]
+    calibration: Calibration
 
     @classmethod
     def shared(cls) -> tuple[str, ...]:
@@ -559,7 +585,7 @@ class Evidence(NamedTuple):
         return ("penalised",)
 
     @classmethod
-    def new(cls, history: History) -> Self:
+    def new(cls, history: History, is_tested: bool = False) -> Self:
         """At theta = 0, with nothing learned from the history yet."""
         d = history.blocks.shape[1]
         evidence = cls(
@@ -571,6 +597,7 @@ class Evidence(NamedTuple):
             history,
             np.zeros((d, d)),
             np.empty((d, d)),
+            Calibration.new(d if is_tested else 0),
         )
         evidence.numbers[KAPPA] = FIRST_KAPPA
         evidence.numbers[REST] = FIRST_KAPPA
@@ -605,6 +632,16 @@ class Drift(NamedTuple):
 
 
 @helper
+def farthest_margin(evidence: Any, errors: float) -> float:
+    """How far a step of so many standard errors moves margins, |z'p| <= sqrt(z'(H + mu D^2)^-1 z) errors. O(1).
+
+    The root is that of the largest leverage that a comparison had when it came, shrunk as information grows since.
+    """
+    leverage = evidence.numbers[LEVERAGE]
+    return float(np.sqrt(leverage / evidence.codes[N_LEARNED]) * errors) if leverage > 0.0 else np.inf
+
+
+@helper
 def drift(evidence: Any) -> Drift:
     """How theta moved since the last pass. O(d), and O(d^2) on the boundary or where digits were lost.
 
@@ -614,33 +651,45 @@ def drift(evidence: Any) -> Drift:
     comparisons the signs differ, and the error stays what it is for 30. Where theta follows the bend features are much
     alike, and only those count of which much fewer comparisons tell than of another.
 
-    Overwrites ``vectors[PULL]``.
+    Inside the ball the Delta_k of features that are nearly the same are large and cancel in every margin: neither the
+    reach nor a z_k Delta_k counts for more than the :func:`farthest_margin`, unless the feature is a rare one, which
+    the comparisons that told of this need not have had.
+
+    Overwrites ``vectors[PULL]`` and ``vectors[RIGHT]``.
     """
     theta, vectors, numbers = evidence.theta, evidence.vectors, evidence.numbers
-    moved = vectors[PULL]
-    few = RARE_SHARE * numbers[BEST_KNOWN] if numbers[BEND] != 0.0 else np.inf
-    square, terms, reach, total, squares, rare = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    moved, work, scales, squares = vectors[PULL], vectors[RIGHT], vectors[SCALES], vectors[SQUARES]
+    square, terms, reach, total, concentration, rare = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(theta.size):
         moved[k] = theta[k] - vectors[ANCHOR, k]
         term = moved[k] * vectors[DRIFT, k]
         square += term
         terms += np.abs(term)
-        scale = vectors[SCALES, k] * vectors[SCALES, k]
-        way = moved[k] * moved[k]
-        reach += scale * way
-        share = evidence.information[k, k] * way
+        reach += (scales[k] * moved[k]) ** 2
+        share = evidence.information[k, k] * moved[k] * moved[k]
         total += share
-        squares += share * share
-        if scale > 0.0 and vectors[SQUARES, k] < few * scale:
-            rare += min(vectors[SQUARES, k] / scale, FEW) * (scale * way) ** 2
+        concentration += share * share
     # on the sphere theta takes a way that DRIFT knows nothing of
     if numbers[MU] > 0.0 or square < LOST_DIGITS * terms:
-        square = squared_gram_norm(evidence.factor, moved)
+        for k in range(theta.size):
+            work[k] = moved[k]
+        square = squared_gram_norm(evidence.factor, work)
+    few = RARE_SHARE * numbers[BEST_KNOWN]
+    farthest = np.inf if numbers[MU] > 0.0 else farthest_margin(evidence, np.sqrt(square))
+    reach = min(reach, farthest * farthest)
+    for k in range(theta.size):
+        scale = scales[k] * scales[k]
+        is_rare = squares[k] < few * scale
+        if scale > 0.0 and (is_rare or numbers[BEND] == 0.0):
+            way = scale * moved[k] * moved[k]
+            if not is_rare:
+                way = min(way, farthest * farthest)
+            rare += min(squares[k] / scale, FEW) * way * way
     unit = numbers[UNIT]
     return Drift(
         float(np.sqrt(square)),
         float(unit * np.sqrt(reach + numbers[OFFSET] ** 2)),
-        float(squares / max(TINY, total * total)),
+        float(concentration / max(TINY, total * total)),
         float(LARGEST_THIRD * unit * unit * np.sqrt(rare)),
     )
 
@@ -1091,6 +1140,7 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     whitened, v, anchor, drifted = vectors[WHITENED], vectors[STEP], vectors[ANCHOR], vectors[DRIFT]
     d = theta.size
     q = whiten_contrast(factor, contrast, whitened)
+    numbers[LEVERAGE] = max(numbers[LEVERAGE], evidence.codes[N_LEARNED] * q)
     e = sign * dot(theta, contrast)
     on_ball = numbers[MU] > 0.0
     change = 0.0  # of the multiplier, for a slope of 1
@@ -1098,12 +1148,15 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
         unwhiten(factor, whitened, v)
         change = sign * tangent(factor, vectors, theta)
         q = max(0.0, dot(v, contrast))
-    s, w = implicit_slope(objective, e, q)
+    first = slope_and_curvature(objective, e)
+    s, w = implicit_slope(objective, e, q, first)
     if not s * np.sqrt(q) <= limit or (on_ball and not numbers[MU] + s * change > 0.0):
         return False
+    if evidence.calibration.scores.shape[1] > 0:
+        calibrate(evidence, contrast, sign * first[0], first[1])
     step, root, work = sign * s, np.sqrt(w), v
     if on_ball:
-        work = vectors[PULL]
+        work = vectors[GRADIENT]
     elif root > 0.0:
         step /= root  # rank_one_inverse leaves root v in its work
     else:
@@ -1116,15 +1169,17 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     for k in range(d):
         trial[k] = theta[k] + step * v[k]
         square += (metric[k] * trial[k]) ** 2
-    size, shrink = np.sqrt(square), 1.0
+    back = 0.0
     if on_ball:
-        numbers[MU] += s * change
-        shrink = objective.radius / size
-    elif size > objective.radius:
+        back = way_back(objective.radius, vectors, trial, square)
+        if not numbers[MU] + s * change + back > 0.0:
+            return False
+        numbers[MU] += s * change + back
+    elif np.sqrt(square) > objective.radius:
         return False
     moved = 0.0
     for k in range(d):
-        theta[k] = shrink * trial[k]
+        theta[k] = trial[k] - back * vectors[PULL, k] if on_ball else trial[k]
         moved += contrast[k] * (theta[k] - anchor[k])
     numbers[WALKED] += s * s * q
     numbers[RETURNED] += w * moved * moved
@@ -1132,6 +1187,23 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
     for k in range(d):
         drifted[k] += pull * contrast[k]
     return True
+
+
+@helper
+def way_back(radius: float, vectors: Any, trial: Any, square: float) -> float:
+    """The c with which trial - c (H + mu D^2)^-1 n lies on the ball again; nan where none does. O(d).
+
+    ``square`` is |D trial|^2, and ``vectors[PULL]`` holds that direction for the normal n before the step. To go back
+    along it adds c to the multiplier and leaves the gradient otherwise as it is: to shrink theta would not.
+    """
+    metric, pull = vectors[METRIC], vectors[PULL]
+    along, across = 0.0, 0.0
+    for k in range(trial.size):
+        weight = metric[k] * metric[k] * pull[k]
+        along += weight * trial[k]
+        across += weight * pull[k]
+    excess = square - radius * radius
+    return float(excess / (along + np.sqrt(along * along - across * excess)))
 
 
 @helper
@@ -1159,8 +1231,10 @@ def tangent(factor: Any, vectors: Any, theta: Any) -> float:
 
 
 @helper
-def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
+def implicit_slope(objective: Any, e: float, q: float, first: tuple[float, float]) -> tuple[float, float]:
     """The s that solves s = S(e + q s), and the curvature there: Newton's method in 0 <= s <= S(e), since S falls.
+
+    ``first`` is slope and curvature at e.
 
     A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to a halving of
     the logarithms of the bracket: s may be tiny beside S(e), and where S has a kink Newton's method alone may go to and
@@ -1168,7 +1242,7 @@ def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
     tell, it would matter less than 1e-12 of the information.
     """
     low, share = 0.0, 0.5
-    high, w = slope_and_curvature(objective, e)
+    high, w = first
     s = high / (1.0 + q * w)
     last = s
     for _ in range(100):
@@ -1229,6 +1303,71 @@ def learn_exactly(objective: Any, evidence: Any, contrast: Any, won: bool, keep:
         elif keep and evidence.numbers[BEND] != 0.0:
             follow_bend(objective.radius, evidence)
     return True
+
+
+# --- a test of the predictions ------------------------------------------------------------------------------
+
+FIRST_WINDOW = 64
+"""Comparisons in the first window at least. The others are as long as all that was learned before them."""
+PRIOR = 0.125
+"""Of the test: a bias of 1/sqrt(PRIOR) standard errors, as of the window's beginning, is what it looks for first."""
+LEAST_ODDS = 2.0 * math.log(1e5)
+"""The test fails here; by chance that happens in less than one of 100,000 windows."""
+
+
+@helper
+def calibrate(evidence: Any, contrast: Any, pull: float, curvature: float) -> None:
+    """Add a comparison, not yet learned, to the test of the predictions; ``pull`` is s with the sign of the answer.
+
+    While theta is right the scores s z~ have mean zero given what came before, whatever this was.
+
+    O(d), and O(d^2) where a window begins.
+    """
+    test, d = evidence.calibration, contrast.size
+    scores, starts, spreads, sizes = test.scores, test.starts, test.spreads, test.sizes
+    if sizes[0] == sizes[2]:
+        for k in range(d):
+            scores[1, k], scores[0, k] = scores[0, k], 0.0
+            for l in range(d):
+                starts[1, k, l], starts[0, k, l] = starts[0, k, l], evidence.factor[k, l]
+        for k in range(2):
+            spreads[1, k], spreads[0, k] = spreads[0, k], 0.0
+        sizes[0], sizes[1], sizes[2] = 0, sizes[0], max(FIRST_WINDOW, evidence.codes[N_LEARNED])
+    sizes[0] += 1
+    spreads[0, 0] += pull * pull
+    spreads[0, 1] += curvature
+    for k in range(d):
+        scores[0, k] += pull * contrast[k]
+
+
+def odds(evidence: Evidence) -> float:
+    """Twice the logarithm of the odds against theta in the window that tells more of them.
+
+    g'(A + V)^-1 g - log det(A + V)/det A
+
+    V = phi (H - H_0), where H grew from H_0 within the window, is the variance of g: w has the mean of s^2 for the
+    likelihood, and phi = sum s^2 / sum w, at least 1, makes up for it where not. A = PRIOR H_0. While theta is right
+    exp(l'g - l'Vl/2) is a martingale for each l, up to third order, and so is its mean over l ~ N(0, A^-1), whose
+    logarithm is half of this. By Ville's inequality it exceeds log(1/p) at any time of the window with a probability of
+    at most p. That of an estimate which learns from the same answers has mean zero too, taken over all that the truth
+    may be: the innovations of a linear model are as independent as its errors.
+
+    O(d^3).
+
+    References
+    ----------
+    Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic bandits, theorem 1.
+    """
+    test, largest = evidence.calibration, 0.0
+    for k, end in enumerate((evidence.factor, test.starts[0])):
+        if test.sizes[k] > 0:
+            start, (squares, curvatures) = test.starts[k], test.spreads[k]
+            grown = np.linalg.solve(end.T, start.T)  # of which grown'grown = S_0 H S_0': no digit of H - H_0 is lost
+            values, axes = np.linalg.eigh(grown.T @ grown)
+            known = max(1.0, squares / max(curvatures, TINY)) * np.maximum(values - 1.0, 0.0)
+            along = axes.T @ (start @ test.scores[k])
+            largest = max(largest, float(np.sum(along**2 / (PRIOR + known) - np.log1p(known / PRIOR))))
+    return largest
 
 
 @helper
