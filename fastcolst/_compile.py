@@ -25,6 +25,7 @@ but this user and root can have put or changed them.
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import hashlib
 import inspect
@@ -90,6 +91,8 @@ KERNELS: list[Any] = []
 
 _PACKAGE = __name__.partition(".")[0]
 _REGISTERED: set[type] = set()
+_GENERIC: set[str] = set()
+"""Names of the methods that kernels call."""
 _WARNINGS: list[str] = []
 
 
@@ -307,7 +310,7 @@ def register(cls: C) -> C:
     Raises
     ------
     TypeError
-        When ``cls`` is not a NamedTuple or has no field.
+        When ``cls`` is not a NamedTuple, has no field, or a method for kernels sets an attribute.
 
     Examples
     --------
@@ -330,6 +333,8 @@ def register(cls: C) -> C:
     fields: tuple[str, ...] = cls._fields
     if not fields:
         raise TypeError(f"{cls.__name__} has no field; a registered NamedTuple needs at least one")
+    for name in sorted(_GENERIC & vars(cls).keys()):
+        _refuse_rebinding(cls, vars(cls)[name])
     floats = [name for name in fields if _is_float(cls.__annotations__.get(name))]
     plain_new = cls.__new__
 
@@ -345,6 +350,30 @@ def register(cls: C) -> C:
     cls.__new__ = new  # type: ignore[method-assign, assignment]
     _REGISTERED.add(cls)
     return cls
+
+
+def _refuse_rebinding(cls: type, method: Any) -> None:
+    """Refuse ``memory.theta = ...`` in a method that kernels call, or in a function of its module that this one calls.
+
+    In Python a NamedTuple refuses it. In kernels it would compile, and rebind the field of a handle that nobody else
+    holds: the caller would never see the new value.
+    """
+    todo, seen = [method], []
+    while todo:
+        function = todo.pop()
+        function = getattr(function, "py_func", getattr(function, "__wrapped__", function))
+        code = getattr(function, "__code__", None)
+        if code is None or function.__module__ != cls.__module__ or function in seen:
+            continue
+        seen.append(function)
+        for instruction in dis.get_instructions(code):
+            if instruction.opname == "STORE_ATTR":
+                name = instruction.argval
+                raise TypeError(
+                    f"{cls.__name__}: {function.__name__} sets the attribute {name}, which its caller would never see; "
+                    f"arrays are changed in place: .{name}[:] = ..., or .{name}[()] = ... where there is one number"
+                )
+        todo += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
 
 
 def registered(value: Any, argument: str) -> Any:
@@ -379,6 +408,7 @@ def generic(function: F) -> F:
     The body of ``function`` is what a registered class without such a method gets.
     """
     name = function.__name__
+    _GENERIC.add(name)
 
     @functools.wraps(function)
     def call(self: Any, *arguments: Any) -> Any:
