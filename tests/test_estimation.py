@@ -2,7 +2,8 @@
 
 import math
 import pickle
-from typing import NamedTuple
+import warnings
+from typing import Any, NamedTuple
 
 import mpmath
 import numpy as np
@@ -11,11 +12,12 @@ from conftest import rounds
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import fastcolst as fc
 from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
-from fastcolst.estimation import LEARNED, OVERFLOW, SGD, SGDMemory, estimator_of, learn
-from fastcolst.likelihood import Objective, implicit_slope
+from fastcolst.estimation import LEARNED, OVERFLOW, SGD, SGDMemory, engine_of, estimator_of, learn
+from fastcolst.likelihood import Objective, implicit_slope, slope_and_curvature
 
 MODELS = [BradleyTerry(1.5), Thurstone(0.7), ExponentialNoise(2.0)]
 SCORES = ["likelihood", "residual"]
@@ -58,7 +60,7 @@ def test_a_likelihood_step_follows_the_gradient(model, won):
         contrast = rng.standard_normal(4)
         memory = SGDMemory(spread * rng.standard_normal(4), np.zeros((), np.int64))
         before = memory.theta.copy()
-        assert learn(SGD(0.25), model, memory, contrast, won) == LEARNED
+        assert learn(engine_of(SGD(0.25)), model, memory, contrast, won) == LEARNED
         with mpmath.workdps(40):
             margin = mpmath.fdot(before.tolist(), contrast.tolist())
             sign = 1 if won else -1
@@ -73,7 +75,7 @@ def test_a_residual_step_follows_the_answer_less_its_probability(model, won):
     contrast = np.array([0.5, -2.0, 1.0])
     memory = SGDMemory(np.array([1.0, 0.3, -0.2]), np.zeros((), np.int64))
     before = memory.theta.copy()
-    assert learn(SGD(0.25, score="residual"), model, memory, contrast, won) == LEARNED
+    assert learn(engine_of(SGD(0.25, score="residual")), model, memory, contrast, won) == LEARNED
     residual = won - float(model.cdf(float(before @ contrast)))
     np.testing.assert_allclose(memory.theta - before, 0.25 * residual * contrast, rtol=1e-12)
 
@@ -83,8 +85,8 @@ def test_scores_agree_for_the_standard_logistic_model_only():
     for model in (BradleyTerry(), *MODELS):
         thetas = []
         for score in SCORES:
-            memory = SGD().memory(3)
-            learn_all(SGD(score=score), model, memory, contrasts, wins, np.empty((30, 3)))
+            memory = engine_of(SGD()).memory(3)
+            learn_all(engine_of(SGD(score=score)), model, memory, contrasts, wins, np.empty((30, 3)))
             thetas.append(memory.theta)
         assert np.allclose(*thetas, rtol=1e-12) == (model == BradleyTerry() and isinstance(model, BradleyTerry))
 
@@ -102,7 +104,7 @@ def test_theta_is_that_of_the_reference(model, score, rate, decay, radius):
     contrasts, wins = data(11, rounds(2_000, 200), 5)
     contrasts *= 0.2
     thetas = np.empty_like(contrasts)
-    estimator = SGD(rate, decay, radius, score)
+    estimator = engine_of(SGD(rate, decay, radius, score))
     memory = estimator.memory(5)
     learn_all(estimator, model, memory, contrasts, wins, thetas)
     settings = {"learning_rate": rate, "decay": decay, "radius": radius, "score": score}
@@ -117,7 +119,7 @@ def test_theta_is_that_of_the_reference(model, score, rate, decay, radius):
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-3, 0.5, 3.0]), st.sampled_from(SCORES))
 def test_theta_stays_in_the_ball_and_keeps_its_direction(seed, radius, score):
     contrasts, wins = data(seed, 20, 4)
-    free, bound = SGD(1.0, score=score), SGD(1.0, radius=radius, score=score)
+    free, bound = engine_of(SGD(1.0, score=score)), engine_of(SGD(1.0, radius=radius, score=score))
     memory = bound.memory(4)
     for contrast, won in zip(contrasts, wins, strict=True):
         unbound = SGDMemory(memory.theta.copy(), memory.learned.copy())
@@ -130,7 +132,7 @@ def test_theta_stays_in_the_ball_and_keeps_its_direction(seed, radius, score):
 
 def test_steps_shrink_with_the_number_learned():
     memory = SGDMemory(np.zeros(1), np.array(8, np.int64))
-    learn(SGD(1.0, decay=0.5), BradleyTerry(), memory, np.ones(1), True)
+    learn(engine_of(SGD(1.0, decay=0.5)), BradleyTerry(), memory, np.ones(1), True)
     assert memory.theta[0] == pytest.approx(0.5 / 3.0, rel=1e-15)  # the ninth step
     assert memory.learned == 9
 
@@ -140,7 +142,9 @@ def test_steps_of_a_constant_rate_add_up_to_the_answers():
     n = rounds(20_000, 2_000)
     wins = np.random.default_rng(2).random(n) < 0.7
     thetas = np.empty((n, 1))
-    learn_all(SGD(0.1, score="residual"), Thurstone(), SGD().memory(1), np.ones((n, 1)), wins, thetas)
+    learn_all(
+        engine_of(SGD(0.1, score="residual")), Thurstone(), engine_of(SGD()).memory(1), np.ones((n, 1)), wins, thetas
+    )
     before = np.concatenate([[0.0], thetas[:-1, 0]])
     total = 0.1 * (np.sum(wins) - np.sum(Thurstone().cdf(before)))
     assert thetas[-1, 0] == pytest.approx(total, rel=1e-9)
@@ -153,7 +157,7 @@ def test_steps_of_a_constant_rate_add_up_to_the_answers():
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 @pytest.mark.parametrize("contrast", [[1e200, -1e200], [1e308, 1.0], [math.inf, 0.0], [0.0, math.nan]], ids=str)
 def test_a_step_that_overflows_changes_no_bit(model, score, contrast):
-    estimator = SGD(score=score)
+    estimator = engine_of(SGD(score=score))
     memory = SGDMemory(np.array([0.25, -0.0]), np.array(7, np.int64))
     before = memory.theta.tobytes(), memory.learned.tobytes()
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -173,7 +177,7 @@ def test_a_step_that_overflows_changes_no_bit(model, score, contrast):
         SGD(learning_rate=1, decay=1, radius=3),
         SGD(np.float32(0.1), radius=np.float64(2.0)),
         SGD(radius=math.inf),
-        SGD(score=1),
+        SGD(score=np.str_("residual")),
     ],
     ids=repr,
 )
@@ -182,7 +186,7 @@ def test_repr_and_pickle_rebuild_the_estimator(estimator):
         assert type(copy) is SGD
         assert copy == estimator
         assert repr(copy) == repr(estimator)
-        assert [type(field) for field in copy] == [float, float, float, int]
+        assert [type(field) for field in copy] == [float, float, type(estimator.radius), str]
 
 
 def test_repr_says_what_the_caller_said():
@@ -191,7 +195,7 @@ def test_repr_says_what_the_caller_said():
 
 
 def test_memory_starts_at_zero():
-    memory = SGD().memory(3)
+    memory = engine_of(SGD()).memory(3)
     assert memory.theta.tolist() == [0.0, 0.0, 0.0]
     assert memory.learned.shape == ()
     assert memory.learned == 0
@@ -213,7 +217,12 @@ def test_memory_starts_at_zero():
         ({"radius": math.nan}, r"SGD: radius is nan; "),
         ({"radius": "auto"}, r"SGD: radius is 'auto'; "),
         ({"score": "loss"}, r"SGD: score is 'loss'; wanted one of 'likelihood', 'residual'"),
+        ({"score": 1}, r"SGD: score is 1; "),
         ({"score": 2}, r"SGD: score is 2; "),
+        ({"learning_rate": True}, r"SGD: learning_rate is True; a number is wanted"),
+        ({"decay": np.True_}, r"SGD: decay is "),
+        ({"radius": True}, r"SGD: radius is True; "),
+        ({"radius": -math.inf}, r"SGD: radius is -inf; "),
         ({"score": True}, r"SGD: score is True; "),
         ({"score": None}, r"SGD: score is None; "),
     ],
@@ -237,6 +246,52 @@ class Stubborn(NamedTuple):
     def learn(self, model, memory, contrast, won):
         memory.learned[()] += 1
         return 0
+
+
+def rebinds(memory, contrast):
+    memory.theta = memory.theta + contrast
+
+
+class Rebinding(NamedTuple):
+    """Would compile, and never learn: kernels see the memory through a handle of their own."""
+
+    value: float = 0.0
+
+    def memory(self, n_features):
+        return SGDMemory(np.zeros(n_features), np.zeros((), np.int64))
+
+    def learn(self, model, memory, contrast, won):
+        memory.theta = memory.theta + contrast
+        return 0
+
+
+class AddingTo(NamedTuple):
+    value: float = 0.0
+    memory = Rebinding.memory
+
+    def learn(self, model, memory, contrast, won):
+        memory.theta += contrast
+        return 0
+
+
+class RebindingElsewhere(NamedTuple):
+    value: float = 0.0
+    memory = Rebinding.memory
+
+    def learn(self, model, memory, contrast, won):
+        rebinds(memory, contrast)
+        return 0
+
+
+class Telling(NamedTuple):
+    """An estimator of one's own with a word for how it stands, and a memory unlike ours."""
+
+    value: float = 0.0
+    memory = Rebinding.memory
+    learn = Stubborn.learn
+
+    def status(self, memory):
+        return "tired" if memory.learned > 3 else "separated"
 
 
 class Forgetful(NamedTuple):
@@ -264,6 +319,53 @@ def test_an_estimator_of_ones_own_learns_in_a_kernel():
     learn_all(estimator, MODELS[0], memory, contrasts, wins, thetas)
     assert memory.learned == 4
     assert np.all(thetas == 2.0)
+
+
+@pytest.mark.parametrize("estimator", [Rebinding(), AddingTo(), RebindingElsewhere()], ids=lambda it: type(it).__name__)
+def test_a_memory_that_is_rebound_is_refused(estimator):
+    with pytest.raises(ValueError, match=r"^estimator: \w+: \w+ sets the attribute theta.*in place: \.theta\[:\] = "):
+        fc.CoLSTIM(3, estimator=estimator)
+
+
+class Scalars(NamedTuple):
+    theta: Any
+    n: Any = 0
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        {"theta": np.zeros(3)},
+        Scalars(np.zeros(3)),
+        Scalars(np.zeros(2), np.zeros(1)),
+        Scalars(np.zeros(3, np.float32), np.zeros(1)),
+        Scalars(np.zeros((3, 2))[:, 0], np.zeros(1)),
+        Scalars([0.0, 0.0, 0.0], np.zeros(1)),
+    ],
+    ids=str,
+)
+def test_a_memory_that_kernels_would_copy_is_refused(memory, monkeypatch):
+    monkeypatch.setattr(Stubborn, "memory", lambda self, n_features: memory)
+    with pytest.raises(ValueError, match=r"^estimator: Stubborn\.memory\(3\) is .*NamedTuple of writable arrays"):
+        fc.CoLSTIM(3, estimator=Stubborn())
+
+
+def test_a_status_of_ones_own_is_told_whatever_the_memory():
+    rng = np.random.default_rng(0)
+    policy = fc.CoLSTIM(2, estimator=Telling(), exploration_rounds=2, ridge=1.0, rng=0, allow_self_duel=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(130):
+            policy.update(policy.select(rng.normal(size=(3, 2))), True)
+    assert policy.status == "tired"
+
+
+@pytest.mark.parametrize("estimator", [fc.MLE(), fc.SGD(), fc.OnlineNewton()], ids=lambda it: type(it).__name__)
+def test_an_estimators_public_face_is_its_fields(estimator):
+    public = {name for name in dir(estimator) if not name.startswith("_")}
+    assert public == set(estimator._fields) | {"count", "index"}  # a tuple's own
+    assert estimator_of(estimator) == estimator
+    assert hash(estimator) == hash(type(estimator)(*estimator))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +398,8 @@ def test_what_is_not_an_estimator_is_named(value, message):
 def test_the_slope_of_an_implicit_step_solves_its_equation(model, score, margin, log_variance):
     """s = S(e + q s), and the curvature is that of this margin."""
     twin, q = getattr(ref, type(model).__name__)(model[0]), 10.0**log_variance
-    s, w = implicit_slope(Objective(model, score, 0.0, math.inf), margin, q)
+    objective = Objective(model, score, 0.0, math.inf)
+    s, w = implicit_slope(objective, margin, q, slope_and_curvature(objective, margin))
 
     def excess(s):
         return s - float(ref.pull(twin, SCORES[score], margin + q * s))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import warnings
 
@@ -905,6 +906,69 @@ def test_online_newton_without_a_history():
     assert error < 0.5
 
 
+def drifting_streams(kind, rng, n, d):
+    """Contrasts and answers for which one pass is not enough, or a plain stream."""
+    contrasts, theta = rng.normal(size=(n, d)), a_theta(rng, d, 1.0)
+    margins = contrasts @ theta
+    if kind == "preferences turn":
+        margins[n // 2 :] *= -1.0
+    elif kind == "features in small units":
+        contrasts *= np.geomspace(1.0, 1e-3, d)
+    elif kind == "certain answers":
+        margins *= 30.0
+    return contrasts, margins + rng.logistic(size=n) > 0.0
+
+
+def asked(policy, rng, n_rounds):
+    """So many rounds that nobody answers."""
+    for _ in range(n_rounds):
+        policy.select(rng.normal(size=(3, 4)))
+
+
+@pytest.mark.parametrize("history", [0, 2000])
+@pytest.mark.parametrize("kind", ["preferences turn", "features in small units", "certain answers"])
+def test_online_newton_says_that_it_drifts_before_it_is_far_off(kind, history):
+    rng = np.random.default_rng(8)
+    contrasts, wins = drifting_streams(kind, rng, 100_000, 4)
+    policy = fc.CoLSTIM(4, estimator=fc.OnlineNewton(history=history), exploration_rounds=0, ridge=1.0, rng=1)
+    for n in learned(policy, contrasts, wins, [2000] + 14 * [7000]):
+        off = errors_in_standard_errors(
+            policy.theta, contrasts[:n], wins[:n], reference.BradleyTerry(), "likelihood", ridge=1.0
+        )
+        assert off < 10.0 or policy.status == "drifting"
+    assert policy.status == "drifting"
+    with pytest.warns(UserWarning, match="MLE"):
+        asked(policy, rng, 128)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("history", [0, 2000])
+def test_online_newton_does_not_cry_wolf(name, history):
+    """At each look of 200 on two streams; by chance in less than one of 2,000 runs of this test."""
+    model, _, score = MODELS[name]
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        contrasts, wins = a_log(rng, 50_000, a_theta(rng, 5, 1.0), model)
+        estimator = fc.OnlineNewton(history=history, score=score)
+        policy = fc.CoLSTIM(5, comparison=model, estimator=estimator, exploration_rounds=0, ridge=1.0)
+        for _ in learned(policy, contrasts, wins, 200 * [250]):
+            assert policy.status == "ready"
+
+
+@pytest.mark.parametrize("d", [5, 10])
+def test_features_that_are_nearly_the_same_need_few_passes(d):
+    """Rows touched for each comparison: 15 to 20 on plain streams of this length; here there were 547 and 885."""
+    rng = np.random.default_rng(1)
+    contrasts = rng.normal(size=(100_000, d))
+    contrasts[:, 1] = contrasts[:, 0] + 1e-2 * rng.normal(size=len(contrasts))
+    wins = contrasts @ a_theta(rng, d, 1.0) + rng.logistic(size=len(contrasts)) > 0.0
+    policy = fc.CoLSTIM(d, estimator="mle", exploration_rounds=0, ridge=1.0)
+    policy.learn_and_predict(contrasts, wins)
+    policy._refresh_estimate()
+    assert policy._state.memory.codes[PASSED_ROWS] <= 60 * len(contrasts)
+    assert policy.audit() <= 1e-3
+
+
 def test_the_error_of_the_estimate_shrinks_like_one_over_the_root_of_t():
     """A slope of -1/2 on log axes; its standard deviation over seeds is about 0.06, so that 0.2 is three of them."""
     rng = np.random.default_rng(7)
@@ -930,7 +994,18 @@ def test_the_error_of_the_estimate_shrinks_like_one_over_the_root_of_t():
         (lambda: fc.MLE(radius="large"), "MLE: radius is 'large'"),
         (lambda: fc.MLE(radius=-2.0), "MLE: radius is -2.0"),
         (lambda: fc.MLE(radius=-1.0), "MLE: radius is -1.0"),
+        (lambda: fc.MLE(radius=-math.inf), "MLE: radius is -inf"),
+        (lambda: fc.MLE(radius=math.nan), "MLE: radius is nan"),
+        (lambda: fc.MLE(radius=True), "MLE: radius is True"),
+        (lambda: fc.MLE(tolerance=math.nan), "MLE: tolerance is nan"),
+        (lambda: fc.MLE(ridge=True), "MLE: ridge is True"),
         (lambda: fc.MLE(score="other"), "MLE: score is 'other'"),
+        (lambda: fc.MLE(score=0), "MLE: score is 0"),
+        (lambda: fc.MLE(score=True), "MLE: score is True"),
+        (lambda: fc.CoLSTIM(2, estimator=fc.MLE()._replace(radius=-math.inf)), "MLE: radius is -inf"),
+        (lambda: fc.OnlineNewton(history=True), "OnlineNewton: history is True"),
+        (lambda: fc.OnlineNewton(ridge=math.nan), "OnlineNewton: ridge is nan"),
+        (lambda: fc.OnlineNewton(score=1), "OnlineNewton: score is 1"),
         (lambda: fc.OnlineNewton(history=-1), "OnlineNewton: history is -1"),
         (lambda: fc.OnlineNewton(history=2.5), "OnlineNewton: history is 2.5"),
         (lambda: fc.OnlineNewton(ridge=0.0), "OnlineNewton: ridge is 0.0"),
