@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, answers, count, feature_rows, fits, number, real_numbers
-from fastcolst.estimation import LEARNED, OVERFLOW
-from fastcolst.likelihood import N_LEARNED, WARM, WARM_AFTER, WARM_AFTER_PER_FEATURE, distance
+from fastcolst.estimation import LEARNED, OVERFLOW, can_refresh, error_of, status_of, with_room
+from fastcolst.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.kernels import estimate_is_old, learn_log, probabilities
 from fastcolst.policies.policy import Buffers, Policy
@@ -35,6 +35,9 @@ STATUS_WARNINGS = {
     "has no finite maximum; ridge > 0 gives a finite one",
     "not-converged": "the maximum of the likelihood of {n} comparisons was not reached in 60 passes; theta is the best "
     "point found (features of very different or very large scales?)",
+    "drifting": "after {n} comparisons, what is predicted and what is answered differ by more than chance: theta is "
+    "off by some standard errors, since one pass never looks again at earlier answers. Did preferences change, or are "
+    "features of very different scales? estimator=fc.MLE() finds the maximum; features of one scale help as well",
 }
 
 
@@ -189,14 +192,14 @@ class LinearPolicy(Policy):
 
         Without ``n_arms`` and ``exploration_rounds`` tau is known from the first :meth:`select` on.
 
-        Then how the estimate stands, as the estimator tells it (see :class:`fastcolst.MLE`), or ``"ready"``.
+        Then how the estimate stands, as the estimator tells it (see :class:`fastcolst.MLE` and
+        :class:`fastcolst.OnlineNewton`), or ``"ready"``.
         """
         with self._lock:
             return "exploring" if self._state.counters["exploration_end"] < 0 else self._status_of(self._estimate())
 
     def _status_of(self, memory: Any) -> str:
-        estimator = self._rule.estimator
-        return str(estimator.status(memory)) if hasattr(estimator, "status") else "ready"
+        return status_of(self._rule.estimator, memory)
 
     def _estimate(self) -> Any:
         """The estimator's memory with theta up to date: a copy, if need be, since reading must change nothing."""
@@ -257,32 +260,30 @@ class LinearPolicy(Policy):
             return self._audit_of(self._estimate())
 
     def _audit_of(self, memory: Any) -> float:
-        estimator = self._rule.estimator
-        if not hasattr(estimator, "exact"):
-            raise AttributeError(f"{estimator!r} keeps no history from which the exact estimate could be recomputed")
-        exact = snapshot(memory)
-        exact.codes[WARM] = 0
-        estimator.exact().refresh(self._rule.model, exact)
-        return distance(memory, exact)
+        return error_of(self._rule.estimator, self._rule.model, memory, snapshot(memory))
 
     def _make_room(self, n_comparisons: int) -> None:
-        estimator = self._rule.estimator
-        if hasattr(estimator, "grown"):
-            memory = estimator.grown(self._state.memory, n_comparisons)
-            if memory is not self._state.memory:
-                self._start(self._rule, self._state._replace(memory=memory))
+        memory = with_room(self._rule.estimator, self._state.memory, n_comparisons)
+        if memory is not self._state.memory:
+            self._start(self._rule, self._state._replace(memory=memory))
 
     def _note_status(self) -> None:
-        estimator = self._rule.estimator
-        if self._warned_status or not hasattr(estimator, "status"):
+        if self._warned_status:
             return
-        memory = self._state.memory
-        status = estimator.status(memory)
-        n, d = int(memory.codes[N_LEARNED]), len(memory.theta)
-        if status == "interior" or (status != "not-converged" and n < 10 * max(WARM_AFTER, WARM_AFTER_PER_FEATURE * d)):
-            return  # few answers are separable as a rule
+        status = status_of(self._rule.estimator, self._state.memory)
+        n = self._n_learned
+        few = 10 * max(WARM_AFTER, WARM_AFTER_PER_FEATURE * len(self._state.memory.theta))
+        # few answers are separable as a rule; of a word of its own an estimator of one's own has told us nothing
+        if status not in STATUS_WARNINGS or (status in {"boundary", "separated"} and n < few):
+            return
         self._warned_status = True
         warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[status].format(n=n)}", UserWarning, stacklevel=3)
+
+    @property
+    def _n_learned(self) -> int:
+        """Rounds and comparisons of a log, less those that wait for their answer."""
+        counters = self._state.counters
+        return int(counters["chosen"] + counters["logged"]) - self.pending
 
     # --- exploration ----------------------------------------------------------------------------------------
 
@@ -312,7 +313,7 @@ class LinearPolicy(Policy):
     def _exploration_trouble(self) -> str:
         """What there is to say when M is singular after twice the rounds planned for the exploration, or nothing."""
         counters = self._state.counters
-        learned = int(counters["chosen"] + counters["logged"]) - self.pending
+        learned = self._n_learned
         patience = 2 * max(int(counters["exploration_rounds"]), len(self._state.gram))
         if counters["exploration_end"] >= 0 or counters["factored"] or learned < patience:
             return ""
@@ -327,7 +328,7 @@ class LinearPolicy(Policy):
 
     def _warm_play(self) -> None:
         super()._warm_play()
-        if hasattr(self._rule.estimator, "refresh"):
+        if can_refresh(self._rule.estimator):
             twin = self._fresh(rng=0)
             twin._state.refresh_estimate(twin._rule)
 
@@ -336,7 +337,7 @@ class LinearPolicy(Policy):
         row = np.zeros((1, len(self._state.gram)))
         twin = self._fresh(rng=0)
         twin.learn_and_predict(row, [True])
-        if hasattr(self._rule.estimator, "refresh"):
+        if can_refresh(self._rule.estimator):
             twin._state.refresh_estimate(twin._rule)
         twin.probability(row, row)
 

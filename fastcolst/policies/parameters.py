@@ -10,7 +10,7 @@ from numpy.random import BitGenerator, Generator, SeedSequence
 
 from fastcolst._checks import count, number
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone, comparison_model
-from fastcolst.estimation import MLE, SGD, OnlineNewton, estimator_of
+from fastcolst.estimation import MLE, SGD, OnlineNewton, engine_of
 
 __all__ = ["Comparison", "Coupling", "Estimator", "Seed", "linear_fields"]
 
@@ -64,7 +64,7 @@ def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
     horizon, scale = parameters["horizon"], parameters["width_scale"]
     return {
         "model": comparison_model(parameters["comparison"]),
-        "estimator": estimator_of(parameters["estimator"]),
+        "estimator": engine_of(parameters["estimator"]),
         "horizon": 0 if horizon is None else count("horizon", horizon),
         "width_scale": -1.0 if scale is None else number("width_scale", scale),
     }

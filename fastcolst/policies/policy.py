@@ -135,7 +135,7 @@ class Policy:
         -----
         UserWarning
             Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
-            estimate of some hundreds of answers is no maximum inside the ball (see ``status``).
+            estimate of some hundreds of answers is not what it should be (see ``status``).
         """
         with self._lock:
             buffers, names = self._buffers, self._names

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import helper, kernel, register
-from fastcolst.estimation import LEARNED, OVERFLOW, is_stale, learn
+from fastcolst.estimation import LEARNED, OVERFLOW, is_stale, learn, new_memory, refresh
 from fastcolst.linalg import factorise, rank_one_inverse, squared_widths, utilities, whiten, whiten_contrast
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.selection import all_finite, all_rows_finite, random_pair
@@ -87,7 +87,7 @@ class LinearState(NamedTuple):
 
     def refresh_estimate(self, rule: Any) -> None:
         """Bring theta up to date."""
-        rule.estimator.refresh(rule.model, self.memory)
+        refresh(rule.estimator, rule.model, self.memory)
 
 
 @register
@@ -110,7 +110,7 @@ def linear_state(estimator: Any, n_features: int, ridge: float, exploration_roun
     counters["factored"] = ridge > 0.0
     identity = np.eye(n_features)
     factor = identity / np.sqrt(ridge) if ridge > 0.0 else np.zeros_like(identity)
-    return LinearState(counters, ridge * identity, factor, estimator.memory(n_features), np.zeros((2, n_features)))
+    return LinearState(counters, ridge * identity, factor, new_memory(estimator, n_features), np.zeros((2, n_features)))
 
 
 # --- a choice -----------------------------------------------------------------------------------------------

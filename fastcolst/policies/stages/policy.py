@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import count
+from fastcolst.estimation import can_grow, can_refresh, refresh
 from fastcolst.likelihood import ROWS, History
 from fastcolst.policies.linear import LinearPolicy, snapshot
 from fastcolst.policies.stages.state import REASONS, StageState, memory_of
@@ -114,7 +115,7 @@ class StagewisePolicy(LinearPolicy):
         memory = memory_of(self._state, stage)
         if self._state.stale[stage - 1]:
             memory = snapshot(memory)
-            self._rule.estimator.refresh(self._rule.model, memory)
+            refresh(self._rule.estimator, self._rule.model, memory)
         return memory
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Any:
@@ -130,7 +131,7 @@ class StagewisePolicy(LinearPolicy):
         due = super()._end_exploration()
         if due and self._state.counters["exploration_end"] >= 0:
             try:
-                if hasattr(self._rule.estimator, "refresh"):
+                if can_refresh(self._rule.estimator):
                     self._refresh_estimate()
                 self._make_room(0)
                 self._state.open_stages()
@@ -142,7 +143,7 @@ class StagewisePolicy(LinearPolicy):
     def _make_room(self, n_comparisons: int) -> None:
         super()._make_room(n_comparisons)
         history = _history_of(self._state.later.memory)
-        if history is None or not hasattr(self._rule.estimator, "grown"):
+        if history is None or not can_grow(self._rule.estimator):
             return
         # each stage may learn all of them and begin a block; the exploration comes on top when stages open
         n_blocks = len(history.owned) * (-(-n_comparisons // ROWS) + 1) + int(_history_of(self._state.memory).used[0])

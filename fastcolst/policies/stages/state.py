@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import handle, helper, register, shared_fields, slot
-from fastcolst.estimation import LEARNED, OVERFLOW, is_stale
+from fastcolst.estimation import LEARNED, OVERFLOW, is_stale, refresh
 from fastcolst.likelihood import ROWS, History
 from fastcolst.policies.protocol import Choice
 from fastcolst.policies.state import LinearState, update_linear
@@ -77,7 +77,7 @@ class StageState(NamedTuple):
         """Bring up to date what is known to be stale, or else stage 1."""
         stale = [s for s, is_known in enumerate(self.stale.tolist(), start=1) if is_known]
         for s in stale or [1]:
-            rule.estimator.refresh(rule.model, memory_of(self, s))
+            refresh(rule.estimator, rule.model, memory_of(self, s))
         self.stale[:] = 0
 
     def open_stages(self) -> None:
