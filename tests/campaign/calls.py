@@ -677,30 +677,31 @@ def run(campaign: Campaign) -> Iterator[Tally]:
     kept = Tally("refused calls: state, streams and inputs as before, byte by byte")
     twins = Tally("refused calls: the next valid call as if there had been none")
     clean = Tally("calls that succeed: no nan unless one was put in")
-    world = World(campaign.seed, campaign.folder)
-    for number in range(len(every) + campaign.amount(CALLS)):
-        tried = trial(world, every, campaign, number)
-        subject, twin, given = tried.case.subject, _copy(tried.case.subject), dict(tried.arguments)
-        before = content(subject), content(given)
-        outcome = call(tried.case.function, tried.arguments)
-        found = f"{tried}: {_told(outcome)}"
-        if not tried.put_in:
-            names.count(outcome.error is None, found)
-        else:
-            wrong = "" if outcome.error is None else complaint(tried, outcome.error)
-            errors.count(not wrong, f"{found}: {wrong}")
-            cheap = outcome.seconds < SECONDS and outcome.megabytes < MEGABYTES
-            prices.count(cheap, f"{found}: {outcome.seconds:.1f} s, {outcome.megabytes:.0f} MB")
-        foreign = [f"{w.category.__name__}: {w.message}" for w in outcome.warned if not _is_ours(w)]
-        warned.count(not foreign, f"{found}: {foreign[:2]}")
-        if outcome.error is None:
-            nan_put_in = any(_has_nan(given[name]) for name in tried.put_in if name in given)
-            clean.count(nan_put_in or _nowhere_nan((outcome.result, subject)), f"{found}: nan")
-            continue
-        after = content(subject), content(given)
-        kept.count(after == before, f"{found}: {_difference(before, after)}")
-        if subject is not None or number % 5 == 0:
-            twins.count(*_same_next(tried, subject, twin, campaign))
+    with contextlib.chdir(campaign.folder):  # where a study whose path is a text of the catalogue ends up
+        world = World(campaign.seed, campaign.folder)
+        for number in range(len(every) + campaign.amount(CALLS)):
+            tried = trial(world, every, campaign, number)
+            subject, twin, given = tried.case.subject, _copy(tried.case.subject), dict(tried.arguments)
+            before = content(subject), content(given)
+            outcome = call(tried.case.function, tried.arguments)
+            found = f"{tried}: {_told(outcome)}"
+            if not tried.put_in:
+                names.count(outcome.error is None, found)
+            else:
+                wrong = "" if outcome.error is None else complaint(tried, outcome.error)
+                errors.count(not wrong, f"{found}: {wrong}")
+                cheap = outcome.seconds < SECONDS and outcome.megabytes < MEGABYTES
+                prices.count(cheap, f"{found}: {outcome.seconds:.1f} s, {outcome.megabytes:.0f} MB")
+            foreign = [f"{w.category.__name__}: {w.message}" for w in outcome.warned if not _is_ours(w)]
+            warned.count(not foreign, f"{found}: {foreign[:2]}")
+            if outcome.error is None:
+                nan_put_in = any(_has_nan(given[name]) for name in tried.put_in if name in given)
+                clean.count(nan_put_in or _nowhere_nan((outcome.result, subject)), f"{found}: nan")
+                continue
+            after = content(subject), content(given)
+            kept.count(after == before, f"{found}: {_difference(before, after)}")
+            if subject is not None or number % 5 == 0:
+                twins.count(*_same_next(tried, subject, twin, campaign))
     yield from (names, errors, warned, prices, kept, twins, clean)
 
 
@@ -750,7 +751,7 @@ def _difference(before: Any, after: Any, path: str = "") -> str:
 
 def tell(seed: int, number: int) -> Any:
     """Make one call of the campaign again, as it was made then."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         campaign = Campaign(seed, 1.0, Path(folder))
         again = trial(World(seed, campaign.folder), points(), campaign, number)
         return again, again.case.function(**again.arguments)
