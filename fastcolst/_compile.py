@@ -327,7 +327,9 @@ def register(cls: C) -> C:
     2.0
     """
     if not (isinstance(cls, type) and cls.__bases__ == (tuple,) and hasattr(cls, "_fields")):
-        raise TypeError(f"register needs a class that derives from typing.NamedTuple, got {cls!r}")
+        from fastcolst._checks import brief  # which needs the kernels of this module
+
+        raise TypeError(f"register needs a class that derives from typing.NamedTuple, got {brief(cls)}")
     if cls in _REGISTERED:
         return cls
     fields: tuple[str, ...] = cls._fields
@@ -396,10 +398,12 @@ def _is_float(annotation: object) -> bool:
 
 
 def _as_float(cls: type, name: str, value: object) -> float:
+    from fastcolst._checks import brief, real_number  # which need the kernels of this module
+
     try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{cls.__name__}: {name} is {value!r}; a number is wanted") from None
+        return real_number(value)
+    except Exception:  # noqa: BLE001 - numbers of the caller's own may raise what they like
+        raise ValueError(f"{cls.__name__}: {name} is {brief(value)}; a number is wanted") from None
 
 
 def generic(function: F) -> F:
