@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import inspect
 import math
-import operator
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._checks import brief, plain_text, real_number, whole_number
 from fastcolst._compile import generic, helper, register, registered
 from fastcolst.comparison import cdf, score
 from fastcolst.likelihood import (
@@ -218,12 +217,10 @@ def _stands_for(engine: Any) -> Callable[[C], C]:
 
 def _number(owner: str, name: str, value: Any, wanted: str = "a number is wanted") -> float:
     """A real number as a float; True and False are none."""
-    if isinstance(value, Real) and type(value) not in {bool, np.bool_}:
-        try:
-            return float(value)
-        except OverflowError:
-            pass
-    raise ValueError(f"{owner}: {name} is {value!r}; {wanted}")
+    try:
+        return real_number(value)
+    except Exception:  # noqa: BLE001 - any object may do anything when it is looked at
+        raise ValueError(f"{owner}: {name} is {brief(value)}; {wanted}") from None
 
 
 def _ridge(owner: str, value: Any) -> float:
@@ -234,9 +231,10 @@ def _ridge(owner: str, value: Any) -> float:
 
 
 def _score(owner: str, value: Any) -> str:
-    if isinstance(value, str) and value in SCORES:
-        return str(value)
-    raise ValueError(f"{owner}: score is {value!r}; wanted one of {', '.join(map(repr, SCORES))}")
+    text = plain_text(value)
+    if text in SCORES:
+        return text
+    raise ValueError(f"{owner}: score is {brief(value)}; wanted one of {', '.join(map(repr, SCORES))}")
 
 
 def score_code(value: Any, owner: str) -> int:
@@ -253,7 +251,7 @@ def _radius(owner: str, value: Any, wanted: str = "a positive number or None") -
         return None
     if 0.0 < radius < 2.0**1023:  # what is longer has no square root of the square
         return radius
-    raise ValueError(f"{owner}: radius is {value!r}; {wanted} is wanted")
+    raise ValueError(f"{owner}: radius is {brief(value)}; {wanted} is wanted")
 
 
 class SGDMemory(NamedTuple):
@@ -393,7 +391,7 @@ class MLESteps(NamedTuple):
         tolerance, radius = _number("MLE", "tolerance", given[0]), given[2]
         if not 1e-10 <= tolerance <= 0.1:
             raise ValueError(f"MLE: tolerance is {tolerance!r}; a number from 1e-10 to 0.1 is wanted")
-        if not isinstance(radius, str) or radius != "auto":
+        if plain_text(radius) != "auto":
             radius = _radius("MLE", radius, "a positive number, 'auto' or None")
         return tolerance, _ridge("MLE", given[1]), radius, _score("MLE", given[3])
 
@@ -520,17 +518,17 @@ class OnlineNewtonSteps(NamedTuple):
     @staticmethod
     def words(given: Any) -> tuple[Any, ...]:
         """The fields of an OnlineNewton, checked."""
-        history, wanted = given[0], "a whole number of at least 0 and below 2^40 is wanted"
-        if isinstance(history, (bool, np.bool_)) or not hasattr(history, "__index__"):
-            raise ValueError(f"OnlineNewton: history is {history!r}; {wanted}")
-        if not 0 <= history < 2**40:
-            raise ValueError(f"OnlineNewton: history is {history!r}; {wanted}")
+        history = whole_number(given[0])
+        if history is None or not 0 <= history < 2**40:
+            raise ValueError(
+                f"OnlineNewton: history is {brief(given[0])}; a whole number of at least 0 and below 2^40 is wanted"
+            )
         ridge = _ridge("OnlineNewton", given[1])
         if ridge == 0.0:
             raise ValueError(
                 "OnlineNewton: ridge is 0.0; a positive number is wanted: separable answers have no maximum"
             )
-        return operator.index(history), ridge, _score("OnlineNewton", given[2])
+        return history, ridge, _score("OnlineNewton", given[2])
 
     @classmethod
     def of(cls, given: Any) -> OnlineNewtonSteps:
@@ -631,17 +629,20 @@ def estimator_of(value: Any) -> Any:
         For an unknown name or an object without the methods ``memory`` and ``learn``.
     """
     known = ", ".join(map(repr, _BY_NAME))
-    if isinstance(value, str):
-        if value not in _BY_NAME:
-            raise ValueError(f"estimator is {value!r}; wanted {known} or an estimator")
-        return _BY_NAME[value]()
-    if isinstance(value, type) and value in _ENGINES:
+    name = plain_text(value)
+    if name is not None:
+        if name not in _BY_NAME:
+            raise ValueError(f"estimator is {brief(value)}; wanted {known} or an estimator")
+        return _BY_NAME[name]()
+    if any(value is estimator for estimator in _ENGINES):
         raise ValueError(f"estimator is the class {value.__name__}; an instance is wanted: fc.{value.__name__}()")
     if type(value) in _ENGINES:
         return type(value)(*value)
     missing = [name for name in ("memory", "learn") if not callable(getattr(type(value), name, None))]
     if missing or isinstance(value, type):
-        raise ValueError(f"estimator is {value!r}; wanted {known} or a NamedTuple with the methods memory and learn")
+        raise ValueError(
+            f"estimator is {brief(value)}; wanted {known} or a NamedTuple with the methods memory and learn"
+        )
     return registered(value, "estimator")
 
 
