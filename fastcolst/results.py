@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastcolst._checks import as_array, brief, path_text, whole_number
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -30,6 +32,10 @@ __all__ = ["FileFormatError", "Result", "load_result"]
 
 FORMAT_VERSION = 1
 _KEY = b"fastcolst"
+
+LARGEST_WHOLE = 2**4096
+"""Python does not write much longer numbers in decimals."""
+
 _TABLES = ("average_regret", "weak_regret", "self_duels")
 
 
@@ -135,7 +141,7 @@ class Result:
             self._set(name, _whole(getattr(self, name), name, least))
         rounds = _array(self.rounds, "rounds", np.int64, (None,))
         if rounds.size == 0 or rounds[0] < 1 or rounds[-1] > self.horizon or np.any(np.diff(rounds) <= 0):
-            raise ValueError(f"rounds is {rounds}; increasing, from 1 to horizon={self.horizon}, is wanted")
+            raise ValueError(f"rounds is {brief(rounds)}; increasing, from 1 to horizon={self.horizon}, is wanted")
         self._set("rounds", rounds)
         self._set("thetas", _array(self.thetas, "thetas", np.float64, (self.runs, None)))
         shape = (self.runs, rounds.size)
@@ -156,7 +162,10 @@ class Result:
         for name in ("weak_regret", "self_duels", "seconds"):
             found = list(getattr(self, name))
             if found != self.policies:
-                raise ValueError(f"{name} has the policies {found}, average_regret has {self.policies}")
+                raise ValueError(
+                    f"{name} has the policies {brief(found)}, average_regret has {brief(self.policies)}; the same are "
+                    "wanted"
+                )
 
     def _check_ranges(self) -> None:
         for label in self.policies:
@@ -184,6 +193,8 @@ class Result:
         self-duels, to the last bit; not the seconds, which never repeat, nor the settings, which name
         versions.
         """
+        if not isinstance(other, Result):
+            raise ValueError(f"other is {brief(other)}; a Result is wanted")
         return _digest(self) == _digest(other)
 
     def summary(self) -> str:
@@ -242,8 +253,9 @@ class Result:
         OSError
             The file cannot be written; what was there is as it was.
         """
+        path = path_text("path", path)
         if Path(path).suffix.lower() != ".parquet":
-            raise ValueError(f"path {os.fspath(path)!r} must end in .parquet")
+            raise ValueError(f"path {brief(path)} must end in .parquet")
         write_atomically(path, _to_bytes(self))
 
 
@@ -275,6 +287,7 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     ...     load_result(path).same_numbers(result)
     True
     """
+    path = path_text("path", path)
     optional_import("pyarrow", "load_result")
     data = Path(path).read_bytes()
     try:
@@ -461,23 +474,25 @@ def _assemble(header: dict[str, Any], table: Any) -> Result:
 
 
 def _whole(value: object, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} is {value!r}; a whole number of at least {least} is wanted")
-    return int(value)
+    whole = whole_number(value)
+    if whole is None or isinstance(value, float) or not least <= whole < LARGEST_WHOLE:
+        raise ValueError(f"{name} is {brief(value)}; a whole number of at least {least} is wanted")
+    return whole
 
 
 def _array(
     value: ArrayLike, name: str, dtype: type, shape: tuple[int | None, ...], unknown: bool = False
 ) -> NDArray[Any]:
     """Return a read-only copy of finite numbers, or nan where `unknown`, in the wanted shape (None: any length)."""
-    found = np.asarray(value)
+    found = as_array(name, value, "not an array of numbers", "numbers are wanted")
     kinds = "iu" if dtype is np.int64 else "iuf"
     if found.dtype.kind not in kinds and found.size > 0:
         raise ValueError(f"{name} has dtype {found.dtype}; {np.dtype(dtype)} is wanted")
     if found.ndim != len(shape) or any(w not in (None, n) for n, w in zip(found.shape, shape, strict=True)):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
         raise ValueError(f"{name} has shape {found.shape}; ({wanted}) is wanted")
-    array: NDArray[Any] = np.array(found, dtype=dtype, order="C")
+    with np.errstate(all="ignore"):  # long doubles beyond float64
+        array: NDArray[Any] = np.array(found, dtype=dtype, order="C")
     bad = np.isinf(array) if unknown else ~np.isfinite(array)
     if np.any(bad):
         where = ", ".join(map(str, np.argwhere(bad)[0]))
@@ -491,16 +506,25 @@ def _arrays(
 ) -> dict[str, NDArray[Any]]:
     if not isinstance(tables, Mapping):
         raise ValueError(f"{name} is a {type(tables).__name__}; a dictionary of label to array is wanted")
+    tables = _entries(name, tables)
     for label in tables:
         if not isinstance(label, str) or not label:
-            raise ValueError(f"{name} has the label {label!r}; a text that is not empty is wanted")
+            raise ValueError(f"{name} has the label {brief(label)}; a text that is not empty is wanted")
     return {label: _array(table, f"{name}[{label!r}]", dtype, shape, unknown) for label, table in tables.items()}
 
 
 def _texts(settings: Any) -> dict[str, str]:
     if not isinstance(settings, Mapping):
         raise ValueError(f"settings is a {type(settings).__name__}; a dictionary of text to text is wanted")
-    for key, value in settings.items():
+    found = _entries("settings", settings)
+    for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise ValueError(f"settings[{key!r}] is {value!r}; texts are wanted")
-    return dict(settings)
+            raise ValueError(f"settings[{brief(key)}] is {brief(value)}; texts are wanted")
+    return found
+
+
+def _entries(name: str, table: Mapping[Any, Any]) -> dict[Any, Any]:
+    try:
+        return dict(table.items())
+    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
+        raise ValueError(f"{name} is {brief(table)}; a dictionary is wanted") from None
