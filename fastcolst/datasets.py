@@ -22,7 +22,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
-from fastcolst._checks import answer, answers, brief, count, feature_rows, real_numbers, texts
+from fastcolst._checks import (
+    answer,
+    answers,
+    brief,
+    choice,
+    count,
+    feature_rows,
+    path_text,
+    plain_text,
+    real_numbers,
+    texts,
+)
 from fastcolst._files import BLOCK as FILE_BLOCK
 from fastcolst._files import Arrays, check_claim, decoding, opened
 from fastcolst.policies.linear import LinearPolicy
@@ -242,15 +253,21 @@ def read_log(
     >>> log.counts
     '3 rows with 1 draws, 2 kept by year >= 1990: 1 learned, 1 draws left out, 0 missing, 0 unknown outcomes'
     """
-    if coding not in (None, "auto", *_LOSS_DRAW_WIN):
-        raise ValueError(f"coding is {coding!r}; 'auto', 'signed' or 'unit' is wanted")
+    path = path_text("path", path)
+    coding = None if coding is None else choice("coding", coding, ("auto", *_LOSS_DRAW_WIN))
+    first, second, contrast, where = (
+        columns if columns is None else plain_text(columns) or texts(name, columns)
+        for name, columns in (("first", first), ("second", second), ("contrast", contrast), ("where", where))
+    )
+    if outcome is not None and not isinstance(outcome, str):
+        raise ValueError(f"outcome is {brief(outcome)}; the name of a column is wanted")
     if contrast is not None and (first is not None or second is not None):
         raise ValueError("contrast and first/second exclude each other: give the contrast or both groups")
     if (first is None) != (second is None):
         raise ValueError(f"{'second' if second is None else 'first'} is missing: first and second go together")
-    texts = () if where is None else (where,) if isinstance(where, str) else tuple(where)
-    conditions = [_parse_condition(text) for text in texts]
-    request = _Request(os.fspath(path), first, second, contrast, outcome, [c.column for c in conditions])
+    lines = () if where is None else (where,) if isinstance(where, str) else tuple(where)
+    conditions = [_parse_condition(text) for text in lines]
+    request = _Request(path, first, second, contrast, outcome, [c.column for c in conditions])
     raw = _read(request)
 
     selected = np.ones(len(raw.outcomes), dtype=np.bool_)
@@ -285,7 +302,7 @@ def read_log(
         contrasts=_contrasts(raw.groups, learnable),
         wins=wins,
         features=raw.features,
-        where=texts,
+        where=lines,
         **counts,
     )
 

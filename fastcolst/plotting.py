@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fastcolst._checks import brief
 from fastcolst.results import optional_import
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def regret_figure(result: Result, ax: Axes | None = None) -> Axes:
     ('Round', 'Cumulative average regret')
     """
     columns, beside = _legend_beside(result.policies)
-    ax = _own_axes(1, (REGRET_SIZE[0] + beside, REGRET_SIZE[1]))[0] if ax is None else ax
+    own = REGRET_SIZE[0] + beside, REGRET_SIZE[1]
+    ax = _own_axes(1, own)[0] if ax is None else _checked_axes("ax", [ax])[0]
     runs = "one run" if result.runs == 1 else f"mean of {result.runs:,} runs, band: ± 1 standard deviation"
     regret_curves(result.rounds, result.average_regret, ax, title=runs)
     if beside:
@@ -338,7 +340,7 @@ def replay_figure(result: ReplayResult, axes: Sequence[Axes] | NDArray[Any] | No
     >>> [ax.get_xlabel() for ax in replay_figure(result, new_figure().subplots(1, 2))]
     ['Predicted probability', 'Comparison']
     """
-    both = np.asarray(_own_axes(2, REPLAY_SIZE) if axes is None else axes, dtype=object).ravel()
+    both = _own_axes(2, REPLAY_SIZE) if axes is None else _checked_axes("axes", axes)
     if both.size != 2:
         raise ValueError(f"axes holds {both.size} axes; two are wanted: calibration and log loss")
     _draw_calibration(result.calibration, both[0])
@@ -428,6 +430,20 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     if extension not in PICTURES:
         raise ValueError(f"path {os.fspath(path)!r} must end in one of {', '.join(PICTURES)}")
     Path(path).write_bytes(picture_bytes(figure, extension))
+
+
+def _checked_axes(name: str, given: Any) -> NDArray[Any]:
+    """Axes in a sequence or an array, (n,) object."""
+    axes = optional_import("matplotlib.axes", "a figure").Axes
+    try:
+        found = [*given.ravel()] if isinstance(given, np.ndarray) else [*given]
+    except Exception:  # noqa: BLE001 - a sequence of the caller's own may raise what it likes
+        found = [None]
+    if not all(isinstance(ax, axes) for ax in found):
+        raise ValueError(f"{name} is {brief(given)}; matplotlib Axes are wanted")
+    array = np.empty(len(found), dtype=object)
+    array[:] = found
+    return array
 
 
 def _own_axes(n: int, size: tuple[float, float]) -> NDArray[Any]:
