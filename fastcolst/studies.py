@@ -46,14 +46,23 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import count
+from fastcolst._checks import answer, brief, count, path_text, plain_text, whole_number
 from fastcolst._files import read_toml
 from fastcolst.estimation import MLE, estimator_of
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
 from fastcolst.results import FileFormatError, Result, is_sealed, optional_import, seal, write_atomically
-from fastcolst.simulation import POLL_SECONDS, Plan, Record, checkpoint_rounds, play_run, processors, version
-from fastcolst.streams import entropy_of
+from fastcolst.simulation import (
+    POLL_SECONDS,
+    Plan,
+    Record,
+    checkpoint_rounds,
+    is_label,
+    play_run,
+    processors,
+    version,
+)
+from fastcolst.streams import LARGEST_SEED
 from fastcolst.tables import (
     Recipe,
     check_grids,
@@ -133,11 +142,7 @@ class Study:
         for name in ("policies", "scenarios"):
             object.__setattr__(self, name, _labelled(name, getattr(self, name)))
         object.__setattr__(self, "runs", count("runs", self.runs))
-        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
-            raise ValueError(f"seed is {self.seed!r}; a whole number is wanted, so that the study can be resumed")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it must not be negative")
-        object.__setattr__(self, "seed", entropy_of(self.seed))
+        object.__setattr__(self, "seed", _seed(self.seed))
         recipes = {label: recipe_of(policy, f"policy {label!r}") for label, policy in self.policies.items()}
         object.__setattr__(self, "_recipes", recipes)
         object.__setattr__(self, "_settings", {label: self._setting(label) for label in self.scenarios})
@@ -206,6 +211,7 @@ class Study:
         OSError
             The file cannot be read.
         """
+        path = path_text("path", path)
         return cls.from_dict(read_toml(path), Path(path).parent)
 
     @classmethod
@@ -228,6 +234,9 @@ class Study:
         >>> list(study.policies)
         ['CoLSTIM width_scale=0.5', 'CoLSTIM width_scale=1.0']
         """
+        if not isinstance(data, Mapping):
+            raise ValueError(f"data is {brief(data)}; a dict such as a TOML file holds is wanted")
+        folder, data = path_text("folder", folder), _entries("data", data)
         check_levels(data)
         check_keys(data, TOP_KEYS, "study")
         defaults = {key: data[key] for key in ("horizon", "checkpoints") if key in data}
@@ -318,6 +327,8 @@ class Study:
         damaged, or of an earlier version, are removed and computed anew, which one line on standard error tells.
         Workers that this process has started leave when it is gone.
         """
+        out = path_text("out", out)
+        resume, progress = answer(resume, "resume"), answer(progress, "progress")
         _check_executor(executor, threads)
         workers = processors() if threads is None else count("threads", threads)
         with _Store(Path(out), _Manifest.of(self), resume) as store:
@@ -351,22 +362,47 @@ class _Setting(NamedTuple):
 
 def _labelled(name: str, table: Any) -> dict[str, Any]:
     if not isinstance(table, Mapping) or not table:
-        raise ValueError(f"{name} is {table!r}; a dict of labels and {name} is wanted")
+        raise ValueError(f"{name} is {brief(table)}; a dict of labels and {name} is wanted")
     wanted = Policy if name == "policies" else Problem
-    for label, value in table.items():
-        if not isinstance(label, str) or not label or not isinstance(value, (wanted, Mapping)):
+    for label, value in _entries(name, table).items():
+        if not is_label(label) or not _is_one(value, wanted):
             raise ValueError(
-                f"{name} has {label!r}: {value!r}; a label and a {wanted.__name__.lower()} or a table are wanted"
+                f"{name} has {brief(label)}: {brief(value)}; a label and a {wanted.__name__.lower()} or a table are "
+                "wanted"
             )
     return dict(table)
+
+
+def _is_one(value: Any, wanted: Any) -> bool:
+    try:
+        return isinstance(value, (wanted, Mapping)) and not isinstance(value, type)
+    except Exception:  # noqa: BLE001 - attributes of the caller's own may raise what they like
+        return False
+
+
+def _entries(name: str, table: Mapping[Any, Any]) -> dict[Any, Any]:
+    try:
+        return dict(table.items())
+    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
+        raise ValueError(f"{name} is {brief(table)}; a dict is wanted") from None
+
+
+def _seed(value: Any) -> int:
+    seed = whole_number(value)
+    if seed is None or isinstance(value, float):
+        raise ValueError(f"seed is {brief(value)}; a whole number is wanted, so that the study can be resumed")
+    if not 0 <= seed < LARGEST_SEED:
+        raise ValueError(f"seed is {brief(seed)}; it must not be negative, and below 2^{LARGEST_SEED.bit_length() - 1}")
+    return seed
 
 
 def _of_scenario(name: str, value: Any, label: str) -> Any:
     if not isinstance(value, Mapping):
         return value
-    if label not in value:
-        raise ValueError(f"{name} has no entry for it: {', '.join(map(repr, value))}")
-    return value[label]
+    entries = _entries(name, value)
+    if label not in entries:
+        raise ValueError(f"{name} has no entry for it: {', '.join(map(brief, entries))}")
+    return entries[label]
 
 
 def _grids(
@@ -375,21 +411,21 @@ def _grids(
     """The policies' or the scenarios' tables by label; those without one are called by their name."""
     tables = data.get(kind)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
-        raise ValueError(f"study: {kind} is {tables!r}; at least one table [[{kind}]] is wanted")
+        raise ValueError(f"study: {kind} is {brief(tables)}; at least one table [[{kind}]] is wanted")
     check_grids(({**defaults, **table} for table in tables), kind)
     by_label: dict[str, dict[str, Any]] = {}
     for i, given in enumerate(tables, 1):
         table = {**defaults, **given}
-        where = f"{kind} table {i} ({table.get('label', table.get('name'))!r})"
+        where = f"{kind} table {i} ({brief(table.get('label', table.get('name')))})"
         own = table.pop("label", None)
         if own is not None and (not isinstance(own, str) or not own):
-            raise ValueError(f"{where}: label is {own!r}; a text that is not empty is wanted")
+            raise ValueError(f"{where}: label is {brief(own)}; a text that is not empty is wanted")
         for single, varied in expand(table, where):
             told = () if own else ("name", "path")  # by the name
             rest = ", ".join(f"{key}={text}" for key, text in varied.items() if key not in told)
             label = f"{own or name(single, where)} {rest}".rstrip()
             if label in by_label:
-                raise ValueError(f"{where}: the label {label!r} is taken; give one of the tables another label")
+                raise ValueError(f"{where}: the label {label!r} is taken; another one is wanted")
             by_label[label] = single
     return by_label
 
@@ -401,8 +437,9 @@ def _scenario_label(table: dict[str, Any], where: str) -> str:
 
 def _common(by_label: dict[str, Any]) -> Any:
     """The value that all labels share, or the table by label."""
-    first = next(iter(by_label.values()))
-    return first if all(value == first for value in by_label.values()) else by_label
+    first, *others = by_label.values()
+    plain = all(type(value) in (int, list) for value in by_label.values())
+    return first if plain and all(value == first for value in others) else by_label
 
 
 # --- cells --------------------------------------------------------------------------------------------------
@@ -861,11 +898,11 @@ def _check_executor(executor: Any, threads: int | None) -> None:
     if executor is None:
         return
     if threads is not None:
-        raise ValueError(f"threads is {threads}; with an executor, its own workers count")
+        raise ValueError(f"threads is {brief(threads)}; with an executor, whose own workers count, None is wanted")
     if callable(getattr(executor, "get_executor", None)):
         raise TypeError("executor is a dask Client, not an executor; pass client.get_executor()")
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor is {executor!r}; None or an executor as in concurrent.futures is wanted")
+        raise TypeError(f"executor is {brief(executor)}; None or an executor as in concurrent.futures is wanted")
 
 
 def _run_on_threads(study: Study, store: _Store, missing: list[Cell], bar: _Progress, workers: int) -> None:
@@ -1055,6 +1092,7 @@ def load_study(out: str | os.PathLike[str]) -> StudyResult:
     OSError
         There is none.
     """
+    out = path_text("out", out)
     return StudyResult(Path(out), _Manifest.read(Path(out)))
 
 
@@ -1206,8 +1244,8 @@ class StudyResult:
         ValueError
             There is no such scenario, or no run that every policy has played.
         """
-        if scenario not in self.scenarios:
-            raise ValueError(f"scenario is {scenario!r}; there are {', '.join(map(repr, self.scenarios))}")
+        if plain_text(scenario) not in self.scenarios:
+            raise ValueError(f"scenario is {brief(scenario)}; there are {', '.join(map(repr, self.scenarios))}")
         s = self.scenarios.index(scenario)
         result = self._result(s, [cell for cell in self._cells() if cell.scenario == s], self._seconds_by_cell())
         if result is None:

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from fastcolst._checks import brief, plain_text
 from fastcolst._files import open_arrays
 from fastcolst.comparison import _BY_NAME as MODELS
 from fastcolst.comparison import comparison_model
@@ -213,7 +214,8 @@ def check_levels(data: Any) -> None:
     level = [data]
     for _ in range(MOST_LEVELS):
         holders = [value for value in level if isinstance(value, (Mapping, list, tuple))]
-        level = [inner for holder in holders for inner in (holder.values() if isinstance(holder, Mapping) else holder)]
+        inner = [v for holder in holders for v in (holder.values() if isinstance(holder, Mapping) else holder)]
+        level = list({id(value): value for value in inner}.values())  # a list may hold itself, many times
         if not level:
             return
     raise ValueError(f"study: tables and lists lie in one another more than {MOST_LEVELS} levels deep")
@@ -252,10 +254,14 @@ def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str,
     ValueError
         A list is empty, or there are more than :data:`MOST_TABLES`; the number is computed before any is made.
     """
-    if grid_size(table) > MOST_TABLES:
-        raise ValueError(f"{where}: its grid has {grid_size(table):,} points; at most {MOST_TABLES:,} are wanted")
-    scored = "scores" in table
-    choices = {key: _choices(key, value, scored) for key, value in table.items()}
+    try:
+        keyed = dict(table.items())
+    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
+        raise ValueError(f"{where} is {brief(table)}; a table is wanted") from None
+    if grid_size(keyed) > MOST_TABLES:
+        raise ValueError(f"{where}: its grid has {grid_size(keyed):,} points; at most {MOST_TABLES:,} are wanted")
+    scored = "scores" in keyed
+    choices = {key: _choices(key, value, scored) for key, value in keyed.items()}
     for key, entries in choices.items():
         if not entries:
             raise ValueError(f"{where}: {key} is an empty list; at least one value is wanted")
@@ -289,7 +295,9 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         rest = ", ".join(f"{key}={_text(v)}" for key, v in value.items() if key != "name")
         return f"{value.get('name', '')}({rest})" if rest else str(value.get("name", ""))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return plain_text(value) or brief(value)
 
 
 # --- checks and conversions ---------------------------------------------------------------------------------
@@ -303,9 +311,10 @@ def check_keys(table: Table, known: Iterable[str], where: str) -> None:
     ValueError
         With the table, the keys it should not have, and those it may.
     """
-    unknown = [key for key in table if key not in known]
+    names: list[str | None] = [*known]
+    unknown = [key for key in table if plain_text(key) not in names]
     if unknown:
-        keys = f"key{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}"
+        keys = f"key{'s' * (len(unknown) > 1)} {', '.join(map(brief, unknown))}"
         raise ValueError(f"{where}: unknown {keys}; known are {', '.join(known)}")
 
 
@@ -316,9 +325,10 @@ def _check_complete(builder: Callable[..., Any], arguments: Table) -> None:
 
 
 def _choice(table: Table, known: Mapping[str, Any], where: str) -> str:
-    name = table.get("name")
-    if not isinstance(name, str) or name not in known:
-        found = "name is missing" if name is None else f"name is {name!r}"
+    given = table.get("name")
+    name = plain_text(given)
+    if name is None or name not in known:
+        found = "name is missing" if given is None else f"name is {brief(given)}"
         raise ValueError(f"{where}: {found}; known are {', '.join(known)}")
     return name
 
