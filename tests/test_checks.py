@@ -122,7 +122,7 @@ REFUSED = {
     ),
     "discarded duel of anything": (
         lambda: policy().discard(fc.Duel(0, 1, None, 1, LikeAnArray())),
-        "^duel is .*; a duel of this policy that waits for its answer is wanted",
+        "^duel is of round 1 of another policy; wanted one of this policy's own",
     ),
     "radius like an array": (lambda: fc.fit(np.eye(2), [1, 0], radius=LikeAnArray()), "^radius is <.*; a positive"),
     "wins of a masked array": (

@@ -171,8 +171,8 @@ def twin_of(policy_options, d, **more):
         d,
         learning_rate=estimator.learning_rate,
         decay=estimator.decay,
-        radius=None if estimator.radius == math.inf else estimator.radius,
-        score="residual" if estimator.score else "likelihood",
+        radius=estimator.radius,
+        score=estimator.score,
         **options,
     )
 
@@ -457,7 +457,7 @@ def test_an_old_duel_is_no_answer_to_another_one_of_the_same_round():
         ({"first": -1, "second": 99}, "not the one that this policy showed"),
         ({"contrast": None}, "not the one that this policy showed"),
         ({"contrast": [0.0, 1.0]}, "not the one that this policy showed"),
-        ({"round": [1]}, "answered already"),
+        ({"round": [1]}, "never showed"),
     ],
 )
 def test_a_duel_that_was_tampered_with_is_refused(changes, message):
@@ -502,9 +502,9 @@ def test_a_duel_that_nobody_answers_can_be_discarded():
     policy.discard(duel)
     assert policy.pending == pending - 1 and policy.theta.tobytes() == theta.tobytes()
     before = snapshot(policy)
-    for again in (lambda: policy.discard(duel), lambda: policy.discard(trained()[1]), lambda: policy.discard(3)):
-        with pytest.raises(ValueError, match="waits for its answer"):
-            again()
+    for again, told in ((duel, "answered already or discarded"), (trained()[1], "another policy"), (3, "duel is 3;")):
+        with pytest.raises(ValueError, match=told):
+            policy.discard(again)
     with pytest.raises(ValueError, match="answered already"):
         policy.update(duel, True)
     assert snapshot(policy) == before
@@ -762,3 +762,54 @@ def test_a_warning_turned_into_an_error_costs_no_round() -> None:
         pytest.fail("it never warned")
     assert (policy.round, policy.pending) == before
     policy.update(policy.select(contexts), True)
+
+
+# --- what a refused call leaves behind ----------------------------------------------------------------------
+
+
+def test_a_first_choice_that_fails_settles_nothing():
+    """The number of arms, and with it tau, is that of the first contexts for which a choice was made."""
+    policy, twin = CoLSTIM(2, rng=1), CoLSTIM(2, rng=1)
+    for each in (policy, twin):
+        each.learn(1e-60 * np.eye(2), np.zeros((2, 2)))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="so large that a utility or a width overflows"):
+            policy.select(np.full((1, 2), 9e110))
+        assert snapshot(policy)[0] == snapshot(twin)[0] and policy.status == "exploring"
+    policy.select(np.eye(2))
+    twin.select(np.eye(2))
+    assert snapshot(policy)[0] == snapshot(twin)[0] and policy.status == "exploring"  # tau is 4
+
+
+def test_duels_that_were_never_shown_are_refused():
+    policy = CoLSTIM(2, rng=1)
+    duel = policy.select(np.eye(2))
+    before = snapshot(policy)
+    forged = [
+        fc.Duel(0, 0, duel.contrast, 12345, duel.policy_id),
+        fc.Duel(0, 0, duel.contrast, 0, duel.policy_id),
+        fc.Duel(0, 0, duel.contrast, True, duel.policy_id),
+        fc.Duel(np.arange(2), np.arange(2), duel.contrast, 1, duel.policy_id),
+        fc.Duel(7, 9, duel.contrast, 1, duel.policy_id),
+        fc.Duel(duel.second, duel.first, duel.contrast, 1, duel.policy_id),
+    ]
+    for wrong in forged:
+        for call in (lambda wrong=wrong: policy.update(wrong, True), lambda wrong=wrong: policy.discard(wrong)):
+            with pytest.raises(ValueError, match=r"^duel (is|of round)"):
+                call()
+    assert snapshot(policy) == before
+    policy.update(duel, True)
+
+
+def test_only_policies_without_an_estimate_say_so():
+    from fastcolst.policies.policy import ESTIMATE_NAMES
+
+    public = {name for name in dir(fc.CoLSTIM) if not name.startswith("_")}
+    assert (
+        public - {name for name in dir(fc.UniformPairs) if not name.startswith("_")} - {"from_theorem"}
+        == ESTIMATE_NAMES
+    )
+    with pytest.raises(AttributeError, match="no estimate: no theta"):
+        fc.UniformPairs().theta  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'thetas'"):
+        CoLSTIM(2).thetas  # noqa: B018

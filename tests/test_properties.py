@@ -36,7 +36,7 @@ def choose_with(policy, contexts, raw):
     policy = copy.deepcopy(policy)
     policy._buffers = policy._new_buffers(*contexts.shape)
     policy._buffers.raw[:] = raw[: policy._buffers.raw.size]
-    policy._drawn = policy._buffers
+    policy._is_drawn = True
     duel = policy.select(contexts)
     return duel.first, duel.second
 
@@ -157,5 +157,6 @@ def test_reading_between_rounds_changes_no_later_duel(kind, estimator):
 def numbers_of(policy):
     """Arrays on which later duels depend, apart from scratch."""
     state, scratch = policy._state, {"history", "vectors", "information", "penalised"}
-    memory = [getattr(state.memory, name) for name in state.memory._fields if name not in scratch]
+    fields = [getattr(state.memory, name) for name in state.memory._fields if name not in scratch]
+    memory = [array for field in fields for array in (field if isinstance(field, tuple) else [field])]
     return [state.counters, state.gram, state.factor, *memory]

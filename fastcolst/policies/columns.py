@@ -24,12 +24,14 @@ def labels_of(value: Any) -> Names | None:
     if type(value) in (np.ndarray, list, tuple):
         return None
     for attribute in ("column_names", "columns", "index"):  # pyarrow; pandas and polars; a pandas Series
-        labels = getattr(value, attribute, None)
-        if labels is not None and not callable(labels):
-            try:
-                return tuple(labels)
-            except TypeError:
-                return None
+        try:
+            labels = getattr(value, attribute, None)
+            if labels is not None and not callable(labels):
+                names = tuple(labels)
+                hash(names)
+                return names
+        except Exception:  # noqa: BLE001 - an object of the caller's may do anything when it is looked at
+            return None
     return None
 
 

@@ -13,7 +13,7 @@ from fastcolst.estimation import LEARNED, OVERFLOW, can_refresh, error_of, statu
 from fastcolst.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.kernels import estimate_is_old, learn_log, probabilities
-from fastcolst.policies.policy import Buffers, Policy
+from fastcolst.policies.policy import Policy
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 
 __all__ = ["LinearPolicy", "rewind", "snapshot"]
@@ -62,8 +62,8 @@ class LinearPolicy(Policy):
             state = self._new_state(rule, d, ridge, tau)
         except MemoryError:
             raise ValueError(
-                f"estimator is {rule.estimator!r}; there is no memory for what it remembers of n_features={d}: less is "
-                "wanted"
+                f"estimator is {self._parameters['estimator']!r}; there is no memory for what it remembers of "
+                f"n_features={d}: less is wanted"
             ) from None
         self._begin(rule, state)
         if ridge > 0.0:
@@ -287,11 +287,19 @@ class LinearPolicy(Policy):
 
     # --- exploration ----------------------------------------------------------------------------------------
 
-    def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
-        buffers = super()._new_buffers(n_arms, n_features)
-        if self._state.counters["exploration_rounds"] == UNKNOWN:
-            self._state.counters["exploration_rounds"] = n_features * n_arms
-        return buffers
+    def _settle(self, n_arms: int, n_features: int) -> Any:
+        counters = self._state.counters
+        if counters["exploration_rounds"] != UNKNOWN:
+            return None
+        before = counters.copy(), self._largest
+        counters["exploration_rounds"] = n_features * n_arms
+        return before
+
+    def _unsettle(self, before: Any) -> None:
+        self._state.counters[...], self._largest = before
+        if not self._state.counters["factored"]:
+            self._state.factor[:] = 0.0
+        self._exploring = True
 
     def _end_exploration(self) -> bool:
         due = bool(end_exploration(self._state))

@@ -18,7 +18,7 @@ _LIST = threading.Lock()
 """Guards ``_LOCKS``; whoever holds it waits for nothing, so that a policy may be made while another one is in use."""
 _FORK = threading.Lock()
 """Held by the thread that forks: two would wait for each other's locks."""
-_held: list[Any] = []
+_held: set[Any] = set()
 
 
 def new_lock() -> Any:
@@ -39,7 +39,7 @@ def _take_all() -> None:
         _LIST.release()
         for lock in others:
             lock.acquire()
-            _held.append(lock)
+            _held.add(lock)
 
 
 def _release_all() -> None:

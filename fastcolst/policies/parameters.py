@@ -26,6 +26,10 @@ class OwnModel(Protocol):
         """f(u)."""
         ...
 
+    def raw(self, rng: Generator, /) -> Any:
+        """One raw variate, or as many as ``size`` asks for."""
+        ...
+
     def perturb(self, value: Any, /) -> Any:
         """The draw of G that a raw variate stands for."""
         ...

@@ -20,12 +20,12 @@ from fastcolst.policies.locks import new_lock
 from fastcolst.policies.protocol import Chunk, draw_block
 from fastcolst.streams import check_rng, entropy_of, generator
 
-__all__ = ["IndexPolicy", "Policy"]
+__all__ = ["BlindPolicy", "Buffers", "IndexPolicy", "Policy"]
 
 STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
 
-_ESTIMATE_NAMES = frozenset(
+ESTIMATE_NAMES = frozenset(
     {"theta", "gram", "utilities", "widths", "probability", "learn", "learn_and_predict", "audit"}
 )
 
@@ -37,6 +37,19 @@ class Buffers(NamedTuple):
     raw: NDArray[np.float64]
     by_coordinate: NDArray[np.float64]
     work: NDArray[np.float64]
+    contrast: NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """A duel that waits for its answer.
+
+    code: what :func:`fastcolst.policies.kernels.choose` returned for so many arms. contrast (d,) float64: a copy, since
+    the duel's holder can write to its own.
+    """
+
+    duel: Duel
+    code: int
+    n_arms: int
     contrast: NDArray[np.float64]
 
 
@@ -60,13 +73,13 @@ class Policy:
         self._n_arms = None if n_arms is None else count("n_arms", n_arms)
         check_rng(rng)
         self._id = uuid.uuid4().hex
-        # round -> the duel, what `choose` returned, the number of arms, the contrast, which nobody else can change
-        self._pending: dict[int, tuple[Duel, int, int, NDArray[np.float64]]] = {}
+        self._pending: dict[int, Asked] = {}  # by round
         self._names: Names | None = None
         self._lock = new_lock()
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
-        self._drawn: Buffers | None = None  # whose numbers are drawn and not yet used
+        self._is_drawn = False  # whether the numbers of the next round lie in the buffers
+        self._is_settled = False  # whether a first choice has decided what the parameters left open
         self._exploring = False
 
     def _begin(self, rule: Any, state: Any) -> None:
@@ -138,46 +151,54 @@ class Policy:
             estimate of some hundreds of answers is not what it should be (see ``status``).
         """
         with self._lock:
-            buffers, names = self._buffers, self._names
+            names = self._names
             if not (
                 type(contexts) is np.ndarray
-                and contexts.shape == buffers.shape
+                and contexts.shape == self._buffers.shape
                 and contexts.dtype == np.float64
                 and contexts.flags.carray
                 and all_moderate(contexts, self._largest)
             ):  # not like the round before: look closely
-                order, names = order_of("contexts", contexts, names)
-                contexts = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
-                if order is not None:
-                    contexts = contexts.take(order, axis=1)
-                if contexts.shape != buffers.shape:
-                    buffers = self._buffers = self._new_buffers(*contexts.shape)
+                contexts, names = self._look_closely(contexts)
+            buffers = self._buffers
+            before = None if self._is_settled else self._settle(*contexts.shape)
             if self._exploring:
                 self._end_exploration()
                 self._note_exploration()
             round_ = self._chosen.item() + 1
             if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
                 self._note_status()
-            if self._drawn is not buffers:
+            if not self._is_drawn:
                 draw_block(self._rule, self._rng, buffers.raw)
-                self._drawn = buffers  # until they are used: a choice that fails must not cost the stream a round
+                self._is_drawn = True  # until they are used: a choice that fails must not cost the stream a round
             code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
             if code == ESTIMATE_DUE:
                 self._state.refresh_estimate(self._rule)
                 self._note_status()
                 code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
             if code < 0:
+                if before is not None:
+                    self._unsettle(before)
                 raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
-            self._drawn, self._names = None, names
+            self._is_drawn, self._is_settled, self._names = False, True, names
             n_arms = len(contexts)
-            rest, second = divmod(code, n_arms)
+            rest, second = divmod(code, n_arms)  # `decoded`, without the note
             first = rest % n_arms
             shown = buffers.contrast.copy()
             shown.setflags(write=False)
             duel = Duel(first, second, shown, round_, self._id)
             if first != second:
-                self._pending[round_] = duel, code, n_arms, buffers.contrast.copy()
+                self._pending[round_] = Asked(duel, code, n_arms, buffers.contrast.copy())
             return duel
+
+    def _look_closely(self, contexts: ArrayLike) -> tuple[NDArray[np.float64], Names | None]:
+        """Checked contexts in the policy's order, with buffers of their shape; and the names, if all goes well."""
+        order, names = order_of("contexts", contexts, self._names)
+        rows = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
+        if rows.shape != self._buffers.shape:
+            self._buffers = self._new_buffers(*rows.shape)
+            self._is_drawn = False
+        return (rows if order is None else rows.take(order, axis=1)), names
 
     def update(self, duel: Duel, first_won: bool) -> None:
         """Learn the answer to a duel.
@@ -195,24 +216,13 @@ class Policy:
             When the duel is another policy's or was answered already, when ``first_won`` is something else, or when
             numbers would overflow. The policy is then as it was.
         """
-        if not isinstance(duel, Duel):
-            raise ValueError(f"duel is {brief(duel)}; a Duel returned by select is wanted")
-        if type(duel.policy_id) is not str or duel.policy_id != self._id:  # anybody can build a duel of anything
-            raise ValueError(f"duel is of round {brief(duel.round)} of another policy; wanted one of this policy's own")
-        won = answer(first_won)
-        if duel.is_self:
-            return
         with self._lock:
-            asked = self._pending.get(duel.round) if type(duel.round) is int else None
-            if asked is None:
-                raise ValueError(
-                    f"duel of round {brief(duel.round)} was answered already or discarded, or another copy of this "
-                    "policy showed it; each duel is answered once, to the policy that showed it"
-                )
-            shown, choice, n_arms, contrast = asked
-            if duel is not shown and not name_the_same(duel, shown):
-                raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
-            while code := learn_answer(self._agent, choice, n_arms, contrast, won):
+            self._check_own(duel)
+            won = answer(first_won)
+            if duel.is_self:
+                return
+            asked = self._asked(duel)
+            while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
                 if code == OVERFLOW:
                     raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
                 self._make_ready(code, 1)
@@ -225,12 +235,32 @@ class Policy:
 
         Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
         """
-        known = isinstance(duel, Duel) and type(duel.policy_id) is str and duel.policy_id == self._id
-        known = known and type(duel.round) is int
         with self._lock:
-            if not known or duel.round not in self._pending:
-                raise ValueError(f"duel is {brief(duel)}; a duel of this policy that waits for its answer is wanted")
+            self._check_own(duel)
+            self._asked(duel)
             del self._pending[duel.round]
+
+    def _check_own(self, duel: Duel) -> None:
+        """Refuse what is no duel of this policy's. Anybody can build a duel of anything, of all types."""
+        if not isinstance(duel, Duel):
+            raise ValueError(f"duel is {brief(duel)}; a Duel returned by select is wanted")
+        if type(duel.policy_id) is not str or duel.policy_id != self._id:
+            raise ValueError(f"duel is of round {brief(duel.round)} of another policy; wanted one of this policy's own")
+        is_shown = type(duel.round) is int and 1 <= duel.round <= self.round
+        if not (is_shown and type(duel.first) is type(duel.second) is int):
+            raise ValueError(f"duel is {brief(duel)}, which this policy never showed; one that it did is wanted")
+
+    def _asked(self, duel: Duel) -> Asked:
+        """What is known of a duel of one's own that waits for its answer."""
+        asked = self._pending.get(duel.round)
+        if asked is None:
+            raise ValueError(
+                f"duel of round {duel.round} does not wait for its answer: it was answered already or discarded, or "
+                "another copy of this policy showed it; each duel is answered once, to the policy that showed it"
+            )
+        if duel is not asked.duel and not name_the_same(duel, asked.duel):
+            raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
+        return asked
 
     @property
     def round(self) -> int:
@@ -354,15 +384,26 @@ class Policy:
             np.empty(n_features),
         )
 
+    def _settle(self, n_arms: int, n_features: int) -> Any:
+        """Let the first contexts decide what the parameters left open; returns what undoes it, or None for nothing."""
+        return None
+
+    def _unsettle(self, before: Any) -> None:
+        """Take back what was settled: the choice failed."""
+
+
+class BlindPolicy(Policy):
+    """A policy that sees arms by their index only and has no estimate."""
+
     if not TYPE_CHECKING:  # to a type checker every misspelt name would then be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            if name in _ESTIMATE_NAMES:
+            if name in ESTIMATE_NAMES:
                 raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-class IndexPolicy(Policy):
+class IndexPolicy(BlindPolicy):
     """A policy that knows arms by their index and learns from duels between them; every round has the same arms."""
 
     def _start_index(self, rule: Any, state_class: Any) -> None:
@@ -370,9 +411,14 @@ class IndexPolicy(Policy):
         self._state_class = state_class
         self._begin(rule, state_class.new(self._n_arms or 0))
 
-    def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
-        buffers = super()._new_buffers(n_arms, n_features)
-        if self._n_arms is None:
-            self._start(self._rule, self._state_class.new(n_arms))
-            self._n_arms = n_arms
-        return buffers
+    def _settle(self, n_arms: int, n_features: int) -> Any:
+        if self._n_arms is not None:
+            return None
+        before = self._state
+        self._start(self._rule, self._state_class.new(n_arms))
+        self._n_arms = n_arms
+        return before
+
+    def _unsettle(self, before: Any) -> None:
+        self._n_arms = None
+        self._start(self._rule, before)

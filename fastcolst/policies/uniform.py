@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fastcolst._compile import register
 from fastcolst.policies.parameters import Seed
-from fastcolst.policies.policy import Policy
+from fastcolst.policies.policy import BlindPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import BlindState
 from fastcolst.selection import all_rows_finite, random_pair
@@ -40,7 +40,7 @@ class UniformPairsRule(NamedTuple):
         return 0
 
 
-class UniformPairs(Policy):
+class UniformPairs(BlindPolicy):
     """The strategy called Random in the paper: every round a uniformly random pair of distinct arms.
 
     Parameters
