@@ -484,7 +484,10 @@ BENT = 14
 CORRECTION = 15
 """What the bend has moved theta by since the last pass."""
 PULL_ALONG = 16  # scratch
-N_VECTORS = 17
+LAG = 17
+"""Sum of (mu - mu_built) D^2 p over the steps p on the ball since the last pass: the error that the gradient has since
+the factor holds the multiplier of that pass. What is left of it is of second order, and kappa's."""
+N_VECTORS = 18
 
 # Places in `numbers`.
 MU = 0
@@ -622,13 +625,14 @@ class Drift(NamedTuple):
     units of the margins, with the way from where the information was built to the anchor, the two taken for orthogonal.
     concentration: the sum of the squared shares that the features' H_kk Delta_k^2 have in their sum, 1/d for equal
     shares and 1 for a single feature. rare: the error of the gradient that features make of which few comparisons tell,
-    in standard errors.
+    in standard errors. lag: that which the multiplier makes that the factor does not know, in standard errors.
     """
 
     errors: float
     reach: float
     concentration: float
     rare: float
+    lag: float
 
 
 @helper
@@ -651,9 +655,9 @@ def drift(evidence: Any) -> Drift:
     comparisons the signs differ, and the error stays what it is for 30. Where theta follows the bend features are much
     alike, and only those count of which much fewer comparisons tell than of another.
 
-    Inside the ball the Delta_k of features that are nearly the same are large and cancel in every margin: neither the
-    reach nor a z_k Delta_k counts for more than the :func:`farthest_margin`, unless the feature is a rare one, which
-    the comparisons that told of this need not have had.
+    The Delta_k of features that are nearly the same are large and cancel in every margin: neither the reach nor a
+    z_k Delta_k counts for more than the :func:`farthest_margin`, unless the feature is a rare one, which the
+    comparisons that told of this need not have had.
 
     Overwrites ``vectors[PULL]`` and ``vectors[RIGHT]``.
     """
@@ -675,7 +679,7 @@ def drift(evidence: Any) -> Drift:
             work[k] = moved[k]
         square = squared_gram_norm(evidence.factor, work)
     few = RARE_SHARE * numbers[BEST_KNOWN]
-    farthest = np.inf if numbers[MU] > 0.0 else farthest_margin(evidence, np.sqrt(square))
+    farthest = farthest_margin(evidence, np.sqrt(square))
     reach = min(reach, farthest * farthest)
     for k in range(theta.size):
         scale = scales[k] * scales[k]
@@ -691,6 +695,7 @@ def drift(evidence: Any) -> Drift:
         float(unit * np.sqrt(reach + numbers[OFFSET] ** 2)),
         float(concentration / max(TINY, total * total)),
         float(LARGEST_THIRD * unit * unit * np.sqrt(rare)),
+        float(np.sqrt(whiten_contrast(evidence.factor, vectors[LAG], work))) if numbers[MU] > 0.0 else 0.0,
     )
 
 
@@ -706,8 +711,8 @@ def predicted_error(evidence: Any, moved: Any) -> float:
 
     It is margin (residual + max(kappa errors reach, rare)); a pass is made when this exceeds the tolerance. Where theta
     follows the bend kappa is that of the rest, but at least its own by the concentration: a drift in one feature may
-    have an error of another form. On the boundary |mu / mu_built - 1| errors come on top. Nothing is predicted, and the
-    error infinite, when comparisons since the last pass are unlike those before.
+    have an error of another form. On the boundary the lag comes on top. Nothing is predicted, and the error infinite,
+    when comparisons since the last pass are unlike those before.
 
     The margin, 1.5 + 1/d, is larger for few features: there one drift is a poorer guide to the next. Where passes leave
     the information out it is 1.5 + 13/d.
@@ -718,9 +723,7 @@ def predicted_error(evidence: Any, moved: Any) -> float:
     kappa = numbers[KAPPA]
     if numbers[BEND] != 0.0:
         kappa = max(numbers[REST], moved.concentration * kappa)
-    total = numbers[RESIDUAL] + max(kappa * moved.errors * moved.reach, moved.rare)
-    if numbers[MU] > 0.0:  # that in the factor is out of date
-        total += np.abs(numbers[MU] / numbers[MU_BUILT] - 1.0) * moved.errors
+    total = numbers[RESIDUAL] + max(kappa * moved.errors * moved.reach, moved.rare) + moved.lag
     margin = 1.5 + (1.0 if d <= WHOLE_PASS_FEATURES else 13.0) / d
     return float(total * margin)
 
@@ -855,7 +858,7 @@ def take_last_step(objective: Any, evidence: Any, settled: bool, expected: float
         into_ball(objective.radius, theta, vectors[METRIC])  # where H is nearly singular the step is not that exact
     for k in range(d):
         vectors[ANCHOR, k] = theta[k]
-        vectors[DRIFT, k] = 0.0
+        vectors[DRIFT, k] = vectors[LAG, k] = 0.0
         step[k] = theta[k] - vectors[BUILT, k]
     numbers[OFFSET] = length(step, vectors[SCALES])
     numbers[BUILT_SQUARE] = numbers[BEST_KNOWN] = numbers[WALKED] = numbers[RETURNED] = 0.0
@@ -1177,9 +1180,12 @@ def push(objective: Any, evidence: Any, contrast: Any, sign: float, limit: float
         numbers[MU] += s * change + back
     elif np.sqrt(square) > objective.radius:
         return False
-    moved = 0.0
+    moved, lag = 0.0, numbers[MU] - numbers[MU_BUILT]
     for k in range(d):
-        theta[k] = trial[k] - back * vectors[PULL, k] if on_ball else trial[k]
+        if on_ball:
+            trial[k] -= back * vectors[PULL, k]
+            vectors[LAG, k] += lag * metric[k] * metric[k] * (trial[k] - theta[k])
+        theta[k] = trial[k]
         moved += contrast[k] * (theta[k] - anchor[k])
     numbers[WALKED] += s * s * q
     numbers[RETURNED] += w * moved * moved
