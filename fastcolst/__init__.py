@@ -4,6 +4,8 @@ Everything public is imported when the first of it is asked for. Numba alone tak
 line has to answer Ctrl-C already (see `fastcolst.__main__`), and importing any part of a package runs this file first.
 """
 
+from fastcolst._version import __version__ as __version__  # for type checkers: to be had from here
+
 TYPE_CHECKING = False  # what type checkers take for True; importing it from typing takes longer than all of this
 if TYPE_CHECKING:
     from fastcolst._compile import register
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from fastcolst.results import FileFormatError, Result, load_result
     from fastcolst.simulation import simulate
     from fastcolst.studies import Study, StudyResult, load_study
-
-__version__ = "0.1.0"
 
 __all__ = [
     "MLE",

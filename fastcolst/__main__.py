@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-INTERRUPTED = 130
+from fastcolst._interrupt import INTERRUPTED, TOLD
 
 _lost: list[object] = []
 
@@ -45,7 +45,7 @@ def main() -> int:
 def _tell() -> None:
     """Tell of the interrupt by means that work at any moment."""
     try:
-        os.write(2, b"fastcolst: interrupted\n")
+        os.write(2, f"{TOLD}\n".encode())
     except OSError:  # nobody is there to read it
         return
 

@@ -1,37 +1,41 @@
 """The door: what users hand in, checked once and turned into what kernels take.
 
-A refusal is a ValueError that names the argument, shows what was found and says what is wanted. Objects may do anything
-when they are looked at: compare as arrays, raise in ``__array__`` or in ``__repr__``. Whatever comes out of that is
-refused like any other bad value, in our words.
+A refusal is a ValueError that names the argument, shows what was found and says what is wanted. What does not bear a
+look (see :func:`fastcolst._words.looked_at`) is refused like any other bad value.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import numbers
 import os
-import re
-import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._compile import kernel
+from fastcolst._files import machine_bytes
+from fastcolst._words import brief, looked_at, plain_text, real_number, whole_number
+from fastcolst.selection import all_moderate
 
 __all__ = [
+    "LARGEST",
+    "all_moderate",
     "answer",
     "answers",
+    "as_array",
     "brief",
+    "check_memory",
     "choice",
     "contexts_array",
     "count",
-    "counts",
+    "entries",
     "feature_rows",
-    "fits",
+    "is_a",
+    "looked_at",
     "margins",
+    "non_negative_numbers",
     "number",
     "path_text",
     "plain_text",
@@ -45,13 +49,8 @@ LARGEST = 1e140
 """Features beyond this leave too little room for the sums of their squares times squared widths."""
 
 _FLOAT64 = np.dtype(np.float64)
-_SHAPES = {
-    ("contexts", 2): "(n_arms, n_features)",
-    ("scores", 2): "(m, n_arms)",
-    ("", 1): "(n_features,)",
-    ("", 2): "(m, n_features)",
-    ("", 3): "(m, n_arms, n_features)",
-}
+_SHAPES = {1: "(n_features,)", 2: "(m, n_features)", 3: "(m, n_arms, n_features)"}
+"""What messages say of the shape of so many axes, unless they are told better."""
 _KINDS = {
     "c": "complex numbers",
     "M": "dates",
@@ -64,34 +63,7 @@ _KINDS = {
 """What arrays hold that are not made of real numbers, by the kind of their dtype."""
 
 
-# --- words --------------------------------------------------------------------------------------------------
-
-_SHORT = reprlib.Repr()
-_SHORT.maxlevel = 3
-_SHORT.maxother = _SHORT.maxstring = _SHORT.maxlong = 120
-
-
-def brief(value: Any) -> str:
-    """A value as messages show it: its repr on one line, cut where it is long; its class where that fails."""
-    try:
-        return re.sub(r"\s*\n\s*", " ", _SHORT.repr(value))
-    except Exception:  # noqa: BLE001 - a repr of the caller's own may do anything
-        return f"a {type(value).__name__} without a repr"
-
-
 # --- scalars ------------------------------------------------------------------------------------------------
-
-
-def whole_number(value: Any) -> int | None:
-    """The int that a value is, a float without a fraction as well; None for all others, and for True and False."""
-    try:
-        if isinstance(value, (bool, np.bool_, np.timedelta64)):  # which are integers to Python, or to NumPy
-            return None
-        if isinstance(value, numbers.Integral) or (isinstance(value, float) and float.is_integer(value)):
-            return int(value)
-    except Exception:  # noqa: BLE001 - see the module's docstring
-        return None
-    return None
 
 
 def count(name: str, value: Any, lowest: int = 1) -> int:
@@ -103,23 +75,9 @@ def count(name: str, value: Any, lowest: int = 1) -> int:
     return whole
 
 
-def real_number(value: Any) -> float:
-    """A real number as float, inf where it is beyond the largest; TypeError, or whatever it raises, for all others."""
-    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, numbers.Real):
-        raise TypeError("no real number")
-    real: Any = value
-    try:
-        return float(real)
-    except OverflowError:  # an integer or a fraction beyond the largest float
-        return math.inf if real > 0 else -math.inf
-
-
 def number(name: str, value: Any, *, positive: bool = False, infinite: bool = False) -> float:
     """A number that is not negative; with ``positive`` not zero; finite unless ``infinite``."""
-    try:
-        result = real_number(value)
-    except Exception:  # noqa: BLE001 - see the module's docstring
-        result = math.nan
+    result = looked_at(real_number, value, math.nan)
     if not (result > 0.0 if positive else result >= 0.0) or (math.isinf(result) and not infinite):
         wanted = "positive" if positive else "non-negative"
         wanted += " number (inf allowed)" if infinite else " finite number"
@@ -131,17 +89,14 @@ def answer(value: Any, name: str = "first_won") -> bool:
     """Yes or no: True or 1, False or 0."""
     if value is True or value is False:
         return value
-    try:
-        if isinstance(value, (np.bool_, numbers.Real)) and value in (0, 1):
-            return bool(value)
-    except Exception:  # noqa: BLE001, S110 - see the module's docstring
-        pass
-    raise ValueError(f"{name} is {brief(value)}; True, False, 1 or 0 is wanted")
+    found = looked_at(_yes_or_no, value)
+    if found is None:
+        raise ValueError(f"{name} is {brief(value)}; True, False, 1 or 0 is wanted")
+    return found
 
 
-def plain_text(value: Any) -> str | None:
-    """The text that a value is, as a str and no subclass of it; None for all others."""
-    return str.__str__(value) if isinstance(value, str) else None
+def _yes_or_no(value: Any) -> bool | None:
+    return bool(value) if isinstance(value, (np.bool_, numbers.Real)) and value in (0, 1) else None
 
 
 def choice(name: str, value: Any, known: Iterable[str], others: str = "") -> str:
@@ -154,68 +109,66 @@ def choice(name: str, value: Any, known: Iterable[str], others: str = "") -> str
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
     """A sequence of texts; a text alone is none."""
-    try:
-        found = None if isinstance(value, (str, bytes)) else [plain_text(entry) for entry in value]
-    except Exception:  # noqa: BLE001 - see the module's docstring
-        found = None
-    if found is None or None in found:
+    found = None if isinstance(value, (str, bytes)) else looked_at(list, value)
+    plain = [None] if found is None else [plain_text(entry) for entry in found]
+    if None in plain:
         raise ValueError(f"{name} is {brief(value)}; a list of texts is wanted")
-    return tuple(found)  # type: ignore[arg-type]
+    return tuple(plain)  # type: ignore[arg-type]
+
+
+def is_a(kind: Any, value: Any) -> bool:
+    """Whether a value is an object of a kind, which may be a protocol, and not a class with the same attributes."""
+    return looked_at(lambda thing: isinstance(thing, kind) and not isinstance(thing, type), value, False)
+
+
+def entries(name: str, table: Mapping[Any, Any], wanted: str = "a dict") -> dict[Any, Any]:
+    """What a mapping holds, as a dict."""
+    found = looked_at(lambda mapping: dict(mapping.items()), table)
+    if found is None:
+        raise ValueError(f"{name} is {brief(table)}; {wanted} is wanted")
+    return found
 
 
 def path_text(name: str, value: Any) -> str:
     """A path as a text; of what it leads to nothing is asked."""
-    try:
-        text = plain_text(os.fspath(value))
-    except Exception:  # noqa: BLE001 - see the module's docstring
-        text = None
-    if text is None or not text or "\0" in text:
+    text = plain_text(looked_at(os.fspath, value))
+    if not text or "\0" in text:
         raise ValueError(f"{name} is {brief(value)}; a path is wanted, as a text or a pathlib.Path")
     return text
 
 
-@functools.cache
-def _memory() -> int:
-    """Bytes of memory that the machine has, and a terabyte where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return 2**40
-
-
-def fits(name: str, value: int, n_bytes: int) -> None:
-    """Refuse a size for which the machine has too little memory.
+def check_memory(name: str, value: int, n_bytes: int) -> None:
+    """Refuse a size for which the machine has too little memory, or more than a terabyte where that is not told.
 
     Before it is asked for: systems grant more than there is, and end the process that then uses it.
     """
-    if n_bytes > _memory():
+    most = machine_bytes() or 2**40
+    if n_bytes > most:
         raise ValueError(
-            f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most the {_memory() / 1e9:,.3g} "
-            "GB of this machine are possible"
+            f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most the {most / 1e9:,.3g} GB of "
+            "this machine are possible"
         )
 
 
 # --- arrays -------------------------------------------------------------------------------------------------
 
 
-@kernel
-def all_moderate(rows: Any, largest: float) -> bool:
-    """True when every entry is finite and below ``largest`` in size. (m, d) float64; a tenth of np.isfinite's time."""
-    bad = 0
-    for i in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            bad += not abs(rows[i, k]) < largest
-    return bad == 0
-
-
 def feature_rows(
-    name: str, value: Any, n_features: int | None, ndim: int = 2, largest: float = LARGEST
+    name: str,
+    value: Any,
+    n_features: int | None,
+    ndim: int = 2,
+    largest: float = LARGEST,
+    *,
+    shape: str | None = None,
+    entry: str = "feature",
 ) -> NDArray[np.float64]:
     """A finite float64 array, features along its last axis, C-contiguous and writable: kernels see one type.
 
-    The array is the caller's own when it is like that already; it is never modified.
+    The array is the caller's own when it is like that already; it is never modified. ``shape`` and ``entry`` are what
+    messages call the shape that is wanted and one number.
     """
-    shape = _SHAPES.get((name, ndim)) or _SHAPES["", ndim]
+    shape = _SHAPES[ndim] if shape is None else shape
     if type(value) is not np.ndarray or value.dtype != _FLOAT64:
         value = real_numbers(name, value, shape)
     if value.ndim != ndim:
@@ -229,7 +182,7 @@ def feature_rows(
         value = np.array(value, order="C")
     rows: NDArray[np.float64] = value
     if not all_moderate(rows if ndim == 2 else rows.reshape(-1, rows.shape[-1]), largest):
-        _complain(name, rows)
+        _complain(name, rows, entry)
     return rows
 
 
@@ -237,14 +190,14 @@ def contexts_array(
     value: Any, n_features: int | None, n_arms: int | None, largest: float = LARGEST
 ) -> NDArray[np.float64]:
     """Contexts as kernels take them, (n_arms, n_features)."""
-    contexts = feature_rows("contexts", value, n_features, largest=largest)
+    contexts = feature_rows("contexts", value, n_features, largest=largest, shape="(n_arms, n_features)")
     if n_arms is not None and contexts.shape[0] != n_arms:
         raise ValueError(f"contexts has {contexts.shape[0]} arms; this policy was built for n_arms={n_arms}")
     return contexts
 
 
-def counts(name: str, value: Any, size: int) -> NDArray[np.float64]:
-    """Numbers that are finite and not negative, (size,) float64."""
+def non_negative_numbers(name: str, value: Any, size: int) -> NDArray[np.float64]:
+    """Finite numbers, none of them negative, (size,) float64."""
     array = real_numbers(name, value, f"({size},)")
     if array.shape != (size,):
         raise ValueError(f"{name} has shape {array.shape}; ({size},) is wanted, one for each row")
@@ -288,25 +241,28 @@ def real_numbers(name: str, value: Any, shape: str = "") -> NDArray[np.float64]:
 
 def margins(value: Any) -> Any:
     """Differences of utilities, u: a float, or an array of any shape; nan and inf are such as well."""
-    try:
-        return real_number(value)
-    except Exception:  # noqa: BLE001 - see the module's docstring
-        return real_numbers("u", value, "a number or an array of numbers")[()]
+    single = looked_at(real_number, value)
+    return real_numbers("u", value, "a number or an array of numbers")[()] if single is None else single
 
 
 def as_array(name: str, value: Any, what: str, wanted: str) -> NDArray[Any]:
     """What NumPy makes of a value, whatever its entries are; messages say what the value is not, and what is wanted."""
-    array = None
-    try:
-        found = _unreadable(value)
-        if not found:
-            array = np.asarray(value.astype(np.float64).filled(np.nan) if np.ma.is_masked(value) else value)
-    except Exception as error:  # noqa: BLE001 - see the module's docstring
-        ragged = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
-        found = f"rows of different lengths in {brief(value)}" if ragged else brief(value)
+    nothing: tuple[NDArray[Any] | None, str] = (None, "")
+    array, found = looked_at(_read, value, nothing)
     if array is None or (array.dtype.kind == "O" and array.ndim == 0):  # a generator, a set, whatever
         raise ValueError(f"{name} is {what}: {found or brief(value)}; {wanted}")
     return array
+
+
+def _read(value: Any) -> tuple[NDArray[Any] | None, str]:
+    """The array that NumPy makes of a value; None, and perhaps what kind of thing the value is, where it makes none."""
+    found = _unreadable(value)
+    if found:
+        return None, found
+    try:
+        return np.asarray(value.astype(np.float64).filled(np.nan) if np.ma.is_masked(value) else value), ""
+    except ValueError:
+        return None, f"rows of different lengths in {brief(value)}" if isinstance(value, (list, tuple)) else ""
 
 
 def _unreadable(value: Any) -> str:
@@ -332,11 +288,11 @@ def _numbers_of_objects(name: str, array: NDArray[Any]) -> NDArray[np.float64]:
     result = np.empty(array.shape)
     for index in np.ndindex(array.shape):
         entry = array[index]
-        try:
-            result[index] = _number_of_object(entry)
-        except Exception:  # noqa: BLE001 - see the module's docstring
+        found = looked_at(_number_of_object, entry)
+        if found is None:
             where = ", ".join(map(str, index))
-            raise ValueError(f"{name}[{where}] is {brief(entry)}; a real number is wanted") from None
+            raise ValueError(f"{name}[{where}] is {brief(entry)}; a real number is wanted")
+        result[index] = found
     return result
 
 
@@ -353,10 +309,9 @@ def _number_of_object(entry: Any) -> float:
         return math.inf
 
 
-def _complain(name: str, value: NDArray[np.float64]) -> None:
+def _complain(name: str, value: NDArray[np.float64], entry: str) -> None:
     bad = np.argwhere(~np.isfinite(value))
     if len(bad):
         index = tuple(int(i) for i in bad[0])
-        what = "score" if name == "scores" else "feature"
-        raise ValueError(f"{name}[{', '.join(map(str, index))}] is {value[index]}; every {what} must be finite")
-    raise ValueError(f"{name} has entries up to {np.abs(value).max():.3g}; features so large overflow: scale them down")
+        raise ValueError(f"{name}[{', '.join(map(str, index))}] is {value[index]}; every {entry} must be finite")
+    raise ValueError(f"{name} has entries up to {np.abs(value).max():.3g}; {entry}s so large overflow: scale them down")

@@ -1,7 +1,8 @@
-"""Files of other people's making: read only if they are files, and only as far as they can hold what they claim.
+"""Files: those of other people's making, read with care, our own, written whole and sealed; and optional packages.
 
-Whatever is wrong with the bytes is one :class:`fastcolst.results.FileFormatError` that names the file, however a
-decoder trips over it; nothing in a file is executed. Sizes are compared with the file's own before memory is taken:
+Read is what is a file, and only as far as it can hold what it claims. Whatever is wrong with the bytes is one
+:class:`FileFormatError` that names the file, however a decoder trips over it; nothing in a file is executed. Sizes are
+compared with the file's own before memory is taken:
 
     claimed bytes <= 1,032 * bytes in the file (+ 16 MiB)        deflate's best, which honest tables keep far from
     claimed bytes <= a quarter of the machine's memory           reading makes copies
@@ -11,26 +12,43 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import importlib
 import io
 import json
 import math
 import os
 import re
+import secrets
 import stat
 import tomllib
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-
-from fastcolst.results import FileFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["Arrays", "check_claim", "decoding", "most_bytes", "open_arrays", "opened", "read_json", "read_toml"]
+__all__ = [
+    "Arrays",
+    "FileFormatError",
+    "check_claim",
+    "decoding",
+    "is_sealed",
+    "machine_bytes",
+    "most_bytes",
+    "open_arrays",
+    "opened",
+    "optional_import",
+    "read_json",
+    "read_toml",
+    "seal",
+    "write_atomically",
+]
 
 EXPANSION = 1_032
 """Bytes that deflate can make of one."""
@@ -45,13 +63,25 @@ MOST_HEADER = 10_012
 BLOCK = 2**20
 
 
-def most_bytes() -> int:
-    """What a file may claim at most: a quarter of the machine's memory, or 4 GiB where that is not told."""
+class FileFormatError(ValueError):
+    """A file is truncated, damaged, or was not written by fastcolst."""
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def machine_bytes() -> int | None:
+    """Bytes of memory that the machine has; None where the system does not tell."""
     try:
         page, n_pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return 2**32
-    return page * n_pages // 4 if min(page, n_pages) > 0 else 2**32
+        return None
+    return page * n_pages if min(page, n_pages) > 0 else None
+
+
+def most_bytes() -> int:
+    """What a file may claim at most: a quarter of the machine's memory, or 4 GiB where that is not told."""
+    return (machine_bytes() or 2**34) // 4
 
 
 def check_claim(path: str, what: str, claimed: int, held: int) -> None:
@@ -92,8 +122,8 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 @contextlib.contextmanager
-def decoding(path: str, what: str = "") -> Iterator[None]:
-    """Turn whatever damaged bytes make a decoder raise into one error that names the file.
+def decoding(path: str, what: str = "", fault: str = "cannot be read") -> Iterator[None]:
+    """Turn whatever damaged bytes make a decoder raise into one error that names the file, and the fault.
 
     Raises
     ------
@@ -108,7 +138,7 @@ def decoding(path: str, what: str = "") -> Iterator[None]:
         # A decoder's own OSErrors have no number; a seek to before the beginning has EINVAL.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise FileFormatError(f"{what}{path!r} cannot be read: {str(error) or type(error).__name__}") from error
+        raise FileFormatError(f"{what}{path!r} {fault}: {str(error) or type(error).__name__}") from error
 
 
 class Arrays:
@@ -240,10 +270,8 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileFormatError(f"{os.fspath(path)!r} is larger than {MOST_TOML:,} bytes, which no TOML of ours may be")
     if _LONG_KEY.search(text):
         raise FileFormatError(f"{os.fspath(path)!r} has a key of more than 32 parts")
-    try:
+    with decoding(os.fspath(path), fault="is no TOML"):  # nor UTF-8, or it has a number of thousands of digits
         return tomllib.loads(text.decode())
-    except (ValueError, RecursionError) as error:  # not UTF-8, no TOML, a number of thousands of digits
-        raise FileFormatError(f"{os.fspath(path)!r} is no TOML: {error}") from None
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -258,7 +286,107 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """
     with opened(path) as file:
         text = file.read()
-    try:
+    with decoding(os.fspath(path), fault="is damaged"):
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{os.fspath(path)!r} is damaged: {error}") from None
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file so that after a crash either the old or the new content stands, whole.
+
+    The bytes go to a temporary file in the same folder, which is flushed to disk and then renamed over
+    `path`; the folder is flushed too, because the new name lives there. A symbolic link stays one: its target
+    is replaced.
+
+    Raises
+    ------
+    OSError
+        Something failed: `path` is as it was, and the temporary file is gone.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:  # Ctrl-C as well
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            temporary.unlink()
+        raise
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_MARK, _DIGITS = b"sha256:", 64
+
+
+def seal(data: bytes, about: str = "") -> bytes:
+    """Put a digest of all bytes behind the last "sha256:" in them.
+
+    Parameters
+    ----------
+    data : bytes
+        Ready but for the digest; the mark stands where a reader of the format does not mind 64 more letters.
+    about : str
+        What else the digest covers: where these bytes belong.
+    """
+    before, mark, after = data.rpartition(_MARK)
+    return before + mark + _seal_of(before, after, about) + after
+
+
+def is_sealed(data: bytes, about: str = "") -> bool:
+    """Whether these are the very bytes that :func:`seal` returned for that place."""
+    before, mark, rest = data.rpartition(_MARK)
+    return bool(mark) and rest[:_DIGITS] == _seal_of(before, rest[_DIGITS:], about)
+
+
+def _seal_of(before: bytes, after: bytes, about: str) -> bytes:
+    digest = hashlib.sha256(f"{about}\n".encode())
+    digest.update(before)
+    digest.update(_MARK)
+    digest.update(after)
+    return digest.hexdigest().encode()
+
+
+# --- optional packages --------------------------------------------------------------------------------------
+
+EXTRAS = {
+    **dict.fromkeys(("matplotlib", "pandas", "pyarrow", "tqdm"), "'fastcolst[study]'"),
+    "distributed": "'fastcolst[dask]'",
+}
+"""What to install for a distribution; others go by their own name."""
+
+
+def optional_import(name: str, purpose: str) -> Any:
+    """Import a module that only studies need, or say how to get it.
+
+    Parameters
+    ----------
+    name : str
+        The module; its distribution has the name of the top package.
+    purpose : str
+        What it is needed for; opens the message.
+
+    Raises
+    ------
+    ImportError
+        The module is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        distribution = name.partition(".")[0]
+        extra = EXTRAS.get(distribution)
+        raise ImportError(f"{purpose} needs {distribution}: pip install {extra or distribution}") from error

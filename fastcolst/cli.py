@@ -33,6 +33,9 @@ import scipy
 import fastcolst as fc
 from fastcolst._checks import count
 from fastcolst._compile import CacheContents, cache_contents, cache_info, clear_cache
+from fastcolst._files import optional_import
+from fastcolst._interrupt import INTERRUPTED, TOLD
+from fastcolst._words import align
 from fastcolst.datasets import read_log, replay
 from fastcolst.estimation import SCORES
 from fastcolst.plotting import (
@@ -47,7 +50,6 @@ from fastcolst.plotting import (
 from fastcolst.policies import REGISTRY
 from fastcolst.report import outcome, write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
-from fastcolst.results import align, optional_import
 from fastcolst.simulation import processors
 from fastcolst.studies import leave_with_parent
 
@@ -68,7 +70,7 @@ ESTIMATORS: dict[str, Callable[[argparse.Namespace], Any]] = {
     ),
 }
 CODINGS = ("auto", "signed", "unit")
-WRONG_INPUT, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+WRONG_INPUT, PIPE_CLOSED = 2, 141
 
 EXAMPLES = {
     "simulate": (
@@ -124,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse, after --help or --version
         return int(stop.code or 0)
     except KeyboardInterrupt as error:
-        print(f"fastcolst: {str(error) or 'interrupted'}", file=sys.stderr)
+        print(f"fastcolst: {error}" if str(error) else TOLD, file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from fastcolst._checks import brief, count, fits, margins, plain_text
+from fastcolst._checks import brief, check_memory, count, margins, plain_text
 from fastcolst._compile import generic, helper, in_kernels, register, registered, times_power_of_two
 
 __all__ = ["BradleyTerry", "ExponentialNoise", "Thurstone", "comparison_model"]
@@ -163,7 +163,7 @@ def sample_size(size: Any) -> int | tuple[int, ...] | None:
         return None
     lengths = size if isinstance(size, (tuple, list)) else [size]
     shape = tuple(count("size", length, lowest=0) for length in lengths)
-    fits("size", math.prod(shape), 8 * math.prod(shape))
+    check_memory("size", math.prod(shape), 8 * math.prod(shape))
     return shape
 
 

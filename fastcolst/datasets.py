@@ -35,9 +35,9 @@ from fastcolst._checks import (
     texts,
 )
 from fastcolst._files import BLOCK as FILE_BLOCK
-from fastcolst._files import Arrays, check_claim, decoding, opened
+from fastcolst._files import Arrays, FileFormatError, check_claim, decoding, opened, optional_import
+from fastcolst._words import align
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.results import FileFormatError, align, optional_import
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

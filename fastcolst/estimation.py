@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import brief, plain_text, real_number, whole_number
+from fastcolst._checks import brief, looked_at, plain_text, real_number, whole_number
 from fastcolst._compile import generic, helper, register, registered
 from fastcolst.comparison import cdf, score
 from fastcolst.likelihood import (
@@ -217,10 +217,10 @@ def _stands_for(engine: Any) -> Callable[[C], C]:
 
 def _number(owner: str, name: str, value: Any, wanted: str = "a number is wanted") -> float:
     """A real number as a float; True and False are none."""
-    try:
-        return real_number(value)
-    except Exception:  # noqa: BLE001 - any object may do anything when it is looked at
-        raise ValueError(f"{owner}: {name} is {brief(value)}; {wanted}") from None
+    found = looked_at(real_number, value)
+    if found is None:
+        raise ValueError(f"{owner}: {name} is {brief(value)}; {wanted}")
+    return found
 
 
 def _ridge(owner: str, value: Any) -> float:

@@ -3,6 +3,9 @@
 Curves differ in colour and in line style, and where there are more than seven in markers too, so that they can be
 told apart in grey print and by colour-blind eyes (the colours are Okabe and Ito's). Matplotlib is imported when a
 picture is drawn, and pyplot only when no axes are given, so that drawing into axes of one's own works anywhere.
+
+Of a result these functions know no more than the arrays that they draw (see the protocols), so that this module stands
+below all results, which draw themselves by it.
 """
 
 from __future__ import annotations
@@ -11,12 +14,12 @@ import io
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fastcolst._checks import brief
-from fastcolst.results import optional_import
+from fastcolst._checks import brief, looked_at
+from fastcolst._files import optional_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
-
-    from fastcolst.datasets import ReplayResult
-    from fastcolst.results import Result
-    from fastcolst.studies import StudyResult
 
 __all__ = [
     "PICTURES",
@@ -68,13 +67,47 @@ SETTLED = 0.01  # share of a log after which the running log loss decides on the
 MAX_POINTS = 1_500  # of one curve: more cannot be seen, and would swell vector files
 
 
-def regret_figure(result: Result, ax: Axes | None = None) -> Axes:
+class Regret(Protocol):
+    """What :func:`regret_figure` draws of a result: regret by policy at checkpoints, (runs, k) each."""
+
+    @property
+    def rounds(self) -> NDArray[np.int64]: ...
+
+    @property
+    def average_regret(self) -> Mapping[str, NDArray[np.float64]]: ...
+
+    @property
+    def runs(self) -> int: ...
+
+
+class Predictions(Protocol):
+    """What :func:`replay_figure` draws of a replay: bins of probabilities, and the log loss after each comparison."""
+
+    @property
+    def calibration(self) -> NDArray[np.void]: ...
+
+    def running_log_loss(self) -> NDArray[np.float64]: ...
+
+
+class Scenarios(Protocol):
+    """What :func:`study_figure` draws of a study: the policies' regret in each scenario, as far as it is there."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def policies(self) -> Sequence[str]: ...
+
+    def results(self) -> Mapping[str, Regret | None]: ...
+
+
+def regret_figure(result: Regret, ax: Axes | None = None) -> Axes:
     """Draw rounds against cumulative average regret: mean over runs, and a band of one standard deviation.
 
     Parameters
     ----------
     result : Result
-        What :func:`fastcolst.simulate` returned.
+        What :func:`fastcolst.simulate` returned, or anything with the same arrays.
     ax : matplotlib Axes, optional
         Where to draw; a new pyplot figure if not given.
 
@@ -100,16 +133,13 @@ def regret_figure(result: Result, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('Round', 'Cumulative average regret')
     """
-    columns, beside = _legend_beside(result.policies)
+    columns, beside = _legend_beside([*result.average_regret])
     own = REGRET_SIZE[0] + beside, REGRET_SIZE[1]
     ax = _own_axes(1, own)[0] if ax is None else _checked_axes("ax", [ax])[0]
     runs = "one run" if result.runs == 1 else f"mean of {result.runs:,} runs, band: ± 1 standard deviation"
     regret_curves(result.rounds, result.average_regret, ax, title=runs)
-    if beside:
-        place = {"bbox_to_anchor": (1.02, 1.0), "ncols": columns, "fontsize": "small", "borderaxespad": 0.0}
-        ax.legend(loc="upper left", frameon=False, handlelength=3.2, **place)
-    else:
-        ax.legend(loc="upper left", frameon=False, handlelength=3.2)
+    beside_them = {"bbox_to_anchor": (1.02, 1.0), "ncols": columns, "fontsize": "small", "borderaxespad": 0.0}
+    ax.legend(loc="upper left", frameon=False, handlelength=3.2, **(beside_them if beside else {}))
     return ax
 
 
@@ -304,7 +334,7 @@ def picture_bytes(figure: Figure, extension: str) -> bytes:
     return buffer.getvalue()
 
 
-def replay_figure(result: ReplayResult, axes: Sequence[Axes] | NDArray[Any] | None = None) -> NDArray[Any]:
+def replay_figure(result: Predictions, axes: Sequence[Axes] | NDArray[Any] | None = None) -> NDArray[Any]:
     """Draw how well a policy predicted a log of comparisons: calibration, and log loss as it learned.
 
     Left: observed against predicted frequency per bin, with 1.96 standard errors up and down, and how many
@@ -348,7 +378,7 @@ def replay_figure(result: ReplayResult, axes: Sequence[Axes] | NDArray[Any] | No
     return both
 
 
-def study_figure(result: StudyResult) -> Figure:
+def study_figure(result: Scenarios) -> Figure:
     """Draw a study's cumulative average regret, one panel for each scenario that has finished runs.
 
     Parameters
@@ -435,10 +465,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 def _checked_axes(name: str, given: Any) -> NDArray[Any]:
     """Axes in a sequence or an array, (n,) object."""
     axes = optional_import("matplotlib.axes", "a figure").Axes
-    try:
-        found = [*given.ravel()] if isinstance(given, np.ndarray) else [*given]
-    except Exception:  # noqa: BLE001 - a sequence of the caller's own may raise what it likes
-        found = [None]
+    found = looked_at(list, given.ravel() if isinstance(given, np.ndarray) else given, [None])
     if not all(isinstance(ax, axes) for ax in found):
         raise ValueError(f"{name} is {brief(given)}; matplotlib Axes are wanted")
     array = np.empty(len(found), dtype=object)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import answer, choice, count, feature_rows, fits
+from fastcolst._checks import answer, check_memory, choice, count, feature_rows
 from fastcolst._compile import generic, helper, kernel, register, registered
 from fastcolst.comparison import comparison_model, perturb, raw
 from fastcolst.linalg import utilities
@@ -347,7 +347,7 @@ class Scenario:
         elif callable(getattr(type(contexts), "fill", None)) and not isinstance(contexts, np.ndarray):
             self._contexts = registered(contexts, "contexts")
         else:
-            array = feature_rows("contexts", contexts, None).copy()
+            array = feature_rows("contexts", contexts, None, shape="(n_arms, n_features)").copy()
             if array.shape[1] != n_features:
                 raise ValueError(
                     f"contexts has {array.shape[1]} features and theta {n_features}; equal numbers are wanted"
@@ -357,7 +357,7 @@ class Scenario:
             n_arms, self._contexts = len(array), array
         if n_arms is None:
             raise ValueError("n_arms is missing; only an array of contexts tells it")
-        fits("n_arms", n_arms, 8 * n_arms * n_features)
+        check_memory("n_arms", n_arms, 8 * n_arms * n_features)
         self.n_arms = n_arms
 
     def _settings(self) -> str:
@@ -466,7 +466,7 @@ class ScoredArms:
 
     def __init__(self, contexts: ArrayLike, scores: ArrayLike, maximize: bool = True) -> None:
         rows = feature_rows("contexts", contexts, None, ndim=3)
-        values = feature_rows("scores", scores, None)
+        values = feature_rows("scores", scores, None, shape="(m, n_arms)", entry="score")
         if rows.shape[:2] != values.shape:
             raise ValueError(
                 f"scores has shape {values.shape} and contexts {rows.shape}; (m, n_arms) and (m, n_arms, n_features) "

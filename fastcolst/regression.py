@@ -12,7 +12,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import as_array, brief, choice, counts, feature_rows, number, plain_text, real_numbers
+from fastcolst._checks import (
+    as_array,
+    brief,
+    choice,
+    feature_rows,
+    looked_at,
+    non_negative_numbers,
+    number,
+    plain_text,
+    real_numbers,
+)
 from fastcolst._compile import kernel
 from fastcolst.comparison import cdf, comparison_model, log_cdf, pdf, weight
 from fastcolst.estimation import AUTO_RADIUS, SCORES, score_code
@@ -185,8 +195,8 @@ def _fit(
     name: str = "contrasts",
 ) -> Fit:
     rows = feature_rows(name, contrasts, None)
-    won = counts("wins", wins, len(rows))
-    tried = np.ones(len(rows)) if trials is None else counts("trials", trials, len(rows))
+    won = non_negative_numbers("wins", wins, len(rows))
+    tried = np.ones(len(rows)) if trials is None else non_negative_numbers("trials", trials, len(rows))
     if np.any(won > tried):
         k = int(np.argmax(won > tried))
         raise ValueError(f"wins[{k}] is {won[k]:g} of {tried[k]:g} trials; at most as many wins as trials are wanted")
@@ -458,10 +468,10 @@ class PreferenceRegression:
     def _accuracy(self, Z: Any, y: Any) -> float:
         likelier = self.predict(Z)
         answers = _labels(y, len(likelier))
-        try:
-            return float(np.mean(likelier == answers))
-        except Exception:  # noqa: BLE001 - answers of the caller's own may compare as they like
-            raise ValueError(f"y is {brief(y)}; answers that can be compared with classes_ are wanted") from None
+        accuracy = looked_at(lambda given: float(np.mean(likelier == given)), answers)
+        if accuracy is None:
+            raise ValueError(f"y is {brief(y)}; answers that can be compared with classes_ are wanted")
+        return accuracy
 
     # --- parameters -----------------------------------------------------------------------------------------
 
@@ -608,10 +618,7 @@ def _matrix(Z: Any) -> NDArray[np.float64]:
 
 
 def _is_sparse(Z: Any) -> bool:
-    try:
-        return hasattr(Z, "toarray")
-    except Exception:  # noqa: BLE001 - attributes of the caller's own may raise what they like
-        return False
+    return looked_at(lambda rows: hasattr(rows, "toarray"), Z, False)
 
 
 def _labels(y: Any, size: int) -> NDArray[Any]:
@@ -637,10 +644,10 @@ def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
             raise ValueError("y contains NaN or infinity; answers of two kinds are wanted")
         if np.any(answers != np.rint(answers)):
             raise ValueError("Unknown label type: y is continuous; answers of two kinds are wanted")
-    try:
-        classes, index = np.unique(answers, return_inverse=True)
-    except Exception:  # noqa: BLE001 - answers of the caller's own may compare as they like
-        raise ValueError(f"y is {brief(y)}, which has no order; answers of two kinds are wanted") from None
+    ordered = looked_at(lambda given: np.unique(given, return_inverse=True), answers)
+    if ordered is None:
+        raise ValueError(f"y is {brief(y)}, which has no order; answers of two kinds are wanted")
+    classes, index = ordered
     if len(classes) != 2:
         raise ValueError(
             f"Only binary classification is supported. y holds {len(classes)} class{'es' * (len(classes) != 1)}; "
@@ -651,8 +658,5 @@ def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
 
 def _column_names(Z: Any) -> NDArray[np.object_] | None:
     """The names of a data frame's columns, where all are strings."""
-    try:
-        names = list(getattr(Z, "columns", ()))
-    except Exception:  # noqa: BLE001 - attributes of the caller's own may raise what they like
-        names = []
+    names: list[Any] = looked_at(lambda rows: list(getattr(rows, "columns", ())), Z, [])
     return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None

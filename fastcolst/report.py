@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fastcolst._files import write_atomically
 from fastcolst.claims import (
     FIGURE_1,
     HOLDS,
@@ -52,7 +53,6 @@ from fastcolst.reproduction import (
     sweep_points,
     timed_cells,
 )
-from fastcolst.results import write_atomically
 from fastcolst.studies import load_study
 
 if TYPE_CHECKING:

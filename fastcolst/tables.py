@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fastcolst._checks import brief, plain_text
-from fastcolst._files import open_arrays
+from fastcolst._checks import brief, entries, plain_text
+from fastcolst._files import FileFormatError, open_arrays
 from fastcolst.comparison import _BY_NAME as MODELS
 from fastcolst.comparison import comparison_model
 from fastcolst.estimation import _BY_NAME as ESTIMATORS
@@ -23,7 +23,6 @@ from fastcolst.estimation import estimator_of
 from fastcolst.policies import REGISTRY
 from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem, Scenario, ScoredArms
-from fastcolst.results import FileFormatError
 
 __all__ = [
     "Recipe",
@@ -254,16 +253,13 @@ def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str,
     ValueError
         A list is empty, or there are more than :data:`MOST_TABLES`; the number is computed before any is made.
     """
-    try:
-        keyed = dict(table.items())
-    except Exception:  # noqa: BLE001 - a mapping of the caller's own may raise what it likes
-        raise ValueError(f"{where} is {brief(table)}; a table is wanted") from None
+    keyed = entries(where, table, "a table")
     if grid_size(keyed) > MOST_TABLES:
         raise ValueError(f"{where}: its grid has {grid_size(keyed):,} points; at most {MOST_TABLES:,} are wanted")
     scored = "scores" in keyed
     choices = {key: _choices(key, value, scored) for key, value in keyed.items()}
-    for key, entries in choices.items():
-        if not entries:
+    for key, found in choices.items():
+        if not found:
             raise ValueError(f"{where}: {key} is an empty list; at least one value is wanted")
     varied = [key for key, values in choices.items() if len(values) > 1]
     for values in itertools.product(*choices.values()):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst._checks import brief, fits, real_numbers
+from fastcolst._checks import brief, check_memory, real_numbers
 from fastcolst.simulation import checkpoint_rounds
 
 LOG = fc.Log.from_arrays([[1.0, 2.0], [0.5, -1.0]], [True, False])
@@ -93,7 +93,7 @@ REFUSED = {
     "a label for nobody": (lambda: simulate(policies={"\udcff": fc.UniformPairs()}), "^policies has .*; a label and"),
     "an unending horizon": (lambda: simulate(horizon=2**61), r"^horizon is 2,305,.*; at most 10,000,000,000,000"),
     "countless runs": (lambda: simulate(runs=10**11), r"^runs is 100000000000; that takes .* GB of memory"),
-    "countless checkpoints": (lambda: checkpoint_rounds(2**61, 2**61), "^checkpoints is .*; at most 10,000,000 are"),
+    "countless checkpoints": (lambda: checkpoint_rounds(2**61, 2**61), "^checkpoints are .*; at most 10,000,000 are"),
     "ragged checkpoints": (lambda: simulate(checkpoints=[1, [2]]), "^checkpoints is neither a number nor an array"),
     "progress": (lambda: simulate(progress=LikeAnArray()), "^progress is <.*LikeAnArray.*; True, False, 1 or 0"),
     "countless features": (lambda: fc.CoLSTIM(10**9), "^n_features is 1000000000; that takes .* GB of memory"),
@@ -230,4 +230,4 @@ def test_parameters_are_set_together_or_not_at_all():
 
 
 def test_a_size_that_fits_is_taken():
-    fits("size", 10, 80)
+    check_memory("size", 10, 80)

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastcolst.results import FileFormatError, Result, load_result, write_atomically
+from fastcolst._files import write_atomically
+from fastcolst.results import FileFormatError, Result, load_result
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = ("average_regret", "weak_regret", "self_duels", "seconds")

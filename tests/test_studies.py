@@ -436,7 +436,7 @@ def test_another_study_is_refused_with_the_difference(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=f"holds another study: {message}"):
             study.run(tmp_path)
-    monkeypatch.setattr(studies, "version", lambda: "9.9")
+    monkeypatch.setattr(studies, "__version__", "9.9")
     with pytest.raises(ValueError, match=r"fastcolst: '0.*', now '9\.9'"):
         small().run(tmp_path)
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import fits, number
+from fastcolst._checks import check_memory, number
 from fastcolst._compile import helper, register
 from fastcolst.beta import chance_after_win, largest_beta, log_norm
 from fastcolst.policies.parameters import Seed
@@ -56,7 +56,7 @@ class DoubleThompsonState(NamedTuple):
     @classmethod
     def new(cls, n_arms: int) -> DoubleThompsonState:
         """Of a policy that has seen nothing."""
-        fits("n_arms", n_arms, 8 * 5 * n_arms**2)
+        check_memory("n_arms", n_arms, 8 * 5 * n_arms**2)
         shape = n_arms, n_arms
         thresholds = np.full(shape, -1.0)
         np.fill_diagonal(thresholds, np.inf)

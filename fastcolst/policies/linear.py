@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, answers, count, feature_rows, fits, number, real_numbers
+from fastcolst._checks import LARGEST, answers, check_memory, count, feature_rows, number, real_numbers
 from fastcolst.estimation import LEARNED, OVERFLOW, can_refresh, error_of, status_of, with_room
 from fastcolst.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
 from fastcolst.policies.columns import Names, order_of
@@ -57,7 +57,7 @@ class LinearPolicy(Policy):
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
         d = self._n_features
-        fits("n_features", d, 8 * MATRICES * d * d)
+        check_memory("n_features", d, 8 * MATRICES * d * d)
         try:
             state = self._new_state(rule, d, ridge, tau)
         except MemoryError:
@@ -155,11 +155,11 @@ class LinearPolicy(Policy):
         self._note_exploration()
 
     def _rows(
-        self, name: str, value: ArrayLike, names: Names | None, ndim: int = 2
+        self, name: str, value: ArrayLike, names: Names | None, ndim: int = 2, shape: str | None = None
     ) -> tuple[NDArray[np.float64], Names | None]:
         """Checked features in the policy's order, and the names that are the policy's if all goes well."""
         order, names = order_of(name, value, names)
-        rows = feature_rows(name, value, self._n_features, ndim)
+        rows = feature_rows(name, value, self._n_features, ndim, shape=shape)
         return (rows if order is None else rows.take(order, axis=-1)), names
 
     def _contrasts(
@@ -212,7 +212,7 @@ class LinearPolicy(Policy):
     def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
         with self._lock:
-            rows, _ = self._rows("contexts", contexts, self._names)
+            rows, _ = self._rows("contexts", contexts, self._names, shape="(n_arms, n_features)")
             utilities: NDArray[np.float64] = rows @ self._estimate().theta
             return utilities
 
@@ -222,7 +222,7 @@ class LinearPolicy(Policy):
         With ``ridge=0`` M is inverted for the first time when the exploration ends.
         """
         with self._lock:
-            rows, _ = self._rows("contexts", contexts, self._names)
+            rows, _ = self._rows("contexts", contexts, self._names, shape="(n_arms, n_features)")
             if not self._state.counters["factored"]:
                 return np.full(len(rows), np.inf)
             widths: NDArray[np.float64] = np.linalg.norm(rows @ self._state.factor.T, axis=1)

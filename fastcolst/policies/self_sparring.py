@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import fits
+from fastcolst._checks import check_memory
 from fastcolst._compile import helper, register
 from fastcolst.beta import beta_variate, largest_beta, log_norm
 from fastcolst.policies.parameters import Seed
@@ -39,7 +39,7 @@ class SelfSparringState(NamedTuple):
     @classmethod
     def new(cls, n_arms: int) -> SelfSparringState:
         """Of a policy that has seen nothing."""
-        fits("n_arms", n_arms, 8 * 3 * n_arms)
+        check_memory("n_arms", n_arms, 8 * 3 * n_arms)
         return cls(new_counters(), np.zeros((3, n_arms)))
 
 

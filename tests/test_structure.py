@@ -1,0 +1,69 @@
+"""The order of the modules: each imports what stands below it, at its top and inside functions alike."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fastcolst
+
+PACKAGE = Path(fastcolst.__file__).parent
+
+
+def imports_of(package: Path) -> dict[str, set[str]]:
+    """The modules of a package that each of them imports, wherever in its file the line stands.
+
+    A name that is imported from a package counts as its module where there is one, else as the package itself. Left out
+    is what the package's own ``__init__`` tells type checkers: at run time it imports that when it is asked for.
+    """
+    paths = [path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py")]
+    modules = {".".join(path.parts).removesuffix(".__init__"): package.parent / f"{path}.py" for path in paths}
+    return {name: {*_imported(name, path, modules)} - {name} for name, path in modules.items()}
+
+
+def _imported(name: str, path: Path, modules: dict[str, Path]) -> Iterator[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if path.parent.name == name else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module is not None, f"{path} imports by dots, which this test does not read"
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (inner_name for inner_name in inner if inner_name in modules)
+            if node.module in modules and not all(inner_name in modules for inner_name in inner):
+                yield node.module
+
+
+def circle_of(imports: dict[str, set[str]]) -> list[str]:
+    """Modules each of which imports the next, the last of them being the first again; none where there are no such."""
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    imports = imports_of(PACKAGE)
+    assert len(imports) > 40 and "fastcolst._words" in imports["fastcolst._checks"]
+    circle = circle_of(imports)
+    assert not circle, f"a circle of imports: {' -> '.join(circle)}"
+
+
+@pytest.mark.parametrize(
+    "line", ["import p.a", "from p.a import x", "from p import a", "def f():\n    from p.a import x"]
+)
+def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path, line: str):
+    package = tmp_path / "p"
+    package.mkdir()
+    for name, text in {"__init__": "", "a": "from p import b", "b": "import os, p.c", "c": line}.items():
+        (package / f"{name}.py").write_text(text)
+    circle = circle_of(imports_of(package))
+    assert circle[0] == circle[-1] and len(circle) == 4
+    assert all(other in imports_of(package)[one] for one, other in itertools.pairwise(circle))
