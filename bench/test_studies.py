@@ -7,7 +7,9 @@ import time
 import pytest
 
 import fastcolst as fc
-from fastcolst import studies
+from fastcolst import cells as cutting
+from fastcolst.cells import compute_cell
+from fastcolst.store import Manifest, Store
 
 POLICY = {"CoLSTIM": {"name": "CoLSTIM", "estimator": "sgd"}}
 SCENARIO = {"hard": {"name": "hard", "n_arms": 50, "n_features": 10}}
@@ -15,15 +17,15 @@ SCENARIO = {"hard": {"name": "hard", "n_arms": 50, "n_features": 10}}
 
 def test_overhead_at_cells_of_a_second(benchmark, report, tmp_path, monkeypatch):
     """Against the same tasks in a plain loop, in processor seconds of the process: both on one thread."""
-    monkeypatch.setattr(studies, "_block_runs", lambda recipe, setting, runs: 1)
+    monkeypatch.setattr(cutting, "_block_runs", lambda recipe, setting, runs: 1)
     study = fc.Study(POLICY, SCENARIO, horizon=200_000, runs=4, seed=1)
     fc.Study(POLICY, SCENARIO, horizon=100).run(tmp_path / "warm", progress=False)
-    make = studies._task_maker(study)
-    cells = studies._Manifest.of(study).cells
+    work = study._work
+    cells = study._manifest.cells
 
     def plain():
         for cell in cells:
-            studies.compute_cell(make(cell))
+            compute_cell(work.task(cell))
 
     folders = iter(range(100))
 
@@ -63,7 +65,7 @@ def test_ten_thousand_cells_start_at_once(benchmark, report, tmp_path, runs):
         return time.perf_counter() - begin
 
     report("start of a study of 10,000 cells", start(tmp_path / "new"), 5.0, "s")
-    cells = studies._Manifest.read(tmp_path / "new").cells
+    cells = Manifest.read(tmp_path / "new").cells
     assert len(cells) == 10_000
     for cell in cells[:-1]:
         (tmp_path / "new" / "cells" / cell.name).touch()
@@ -74,11 +76,11 @@ def test_ten_thousand_cells_start_at_once(benchmark, report, tmp_path, runs):
         folder = tmp_path / f"scan{n}"
         (folder / "cells").mkdir(parents=True)
         study = fc.Study(POLICY, SCENARIO, horizon=100)
-        manifest = studies._Manifest.of(study)
+        manifest = study._manifest
         manifest = manifest._replace(study={**manifest.study, "runs": n}, block_runs=[[1]])
         for cell in manifest.cells:
             (folder / "cells" / cell.name).touch()
-        store = studies._Store(folder, manifest, resume=True)
+        store = Store(folder, manifest, resume=True)
         best = []
         for _ in range(5):
             begin = time.perf_counter()

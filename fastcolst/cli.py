@@ -38,6 +38,7 @@ from fastcolst._interrupt import INTERRUPTED, TOLD
 from fastcolst._words import align
 from fastcolst.datasets import read_log, replay
 from fastcolst.estimation import SCORES
+from fastcolst.executors import leave_with_parent
 from fastcolst.plotting import (
     PICTURES,
     REPLAY_SIZE,
@@ -51,7 +52,6 @@ from fastcolst.policies import REGISTRY
 from fastcolst.report import outcome, write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.simulation import processors
-from fastcolst.studies import leave_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -266,7 +266,7 @@ def _ctrl_c_blocked() -> Iterator[None]:
 def _begin_worker() -> None:
     """Leave Ctrl-C, which a terminal sends to all processes, to the one that keeps what is finished; leave with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    leave_with_parent(os.getpid())
+    leave_with_parent()
 
 
 def _replay(arguments: argparse.Namespace) -> None:

@@ -38,8 +38,9 @@ from fastcolst.estimation import MLE, SGD
 from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, UniformPairs
 from fastcolst.problems import Scenario
 from fastcolst.simulation import processors, simulate
+from fastcolst.store import LOCK, locked
 from fastcolst.streams import POLICY, label_key
-from fastcolst.studies import LOCK, Study, load_study, locked
+from fastcolst.studies import Study, load_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

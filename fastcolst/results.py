@@ -27,7 +27,7 @@ from fastcolst._words import align
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FileFormatError", "Result", "load_result"]
+__all__ = ["TABLES", "FileFormatError", "Result", "load_result"]
 
 FORMAT_VERSION = 1
 _KEY = b"fastcolst"
@@ -35,7 +35,8 @@ _KEY = b"fastcolst"
 LARGEST_WHOLE = 2**4096
 """Python does not write much longer numbers in decimals."""
 
-_TABLES = ("average_regret", "weak_regret", "self_duels")
+TABLES = ("average_regret", "weak_regret", "self_duels")
+"""What is recorded at the checkpoints."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -271,7 +272,7 @@ def _columns(result: Result) -> dict[str, Any]:
         "run": np.tile(np.repeat(np.arange(runs, dtype=np.int64), k), n_policies),
         "round": np.tile(result.rounds, n_policies * runs),
     }
-    for name in _TABLES:
+    for name in TABLES:
         columns[name] = np.concatenate([table.ravel() for table in getattr(result, name).values()])
     return columns
 
@@ -283,7 +284,7 @@ def _digest(result: Result) -> str:
     digest = hashlib.sha256(json.dumps(shape).encode())
     digest.update(result.rounds.tobytes())
     digest.update(result.thetas.tobytes())
-    for name in _TABLES:
+    for name in TABLES:
         for label in labels:
             digest.update(getattr(result, name)[label].tobytes())
     return digest.hexdigest()
@@ -341,9 +342,9 @@ def _from_bytes(data: bytes) -> Result:
 def _assemble(header: dict[str, Any], table: Any) -> Result:
     policies, rounds, runs = header["policies"], header["rounds"], header["runs"]
     shape = (len(policies), runs, len(rounds))
-    values = {name: table.column(name).to_numpy().reshape(shape) for name in _TABLES}
+    values = {name: table.column(name).to_numpy().reshape(shape) for name in TABLES}
     result = Result(
-        **{name: dict(zip(policies, values[name], strict=True)) for name in _TABLES},
+        **{name: dict(zip(policies, values[name], strict=True)) for name in TABLES},
         rounds=rounds,
         seconds={label: np.array(numbers, np.float64) for label, numbers in header["seconds"].items()},
         thetas=header["thetas"],

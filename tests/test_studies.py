@@ -16,6 +16,7 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import pytest
@@ -23,8 +24,10 @@ from campaign.kills import alive_in_session
 from conftest import rounds
 
 import fastcolst as fc
-from fastcolst import cli, studies
-from fastcolst.studies import Cell, _Manifest, _Store
+from fastcolst import cells as cutting
+from fastcolst import cli, executors, progress, store
+from fastcolst.cells import Cell
+from fastcolst.store import Manifest, Store
 
 TESTS = Path(__file__).resolve().parent
 POLICIES = {
@@ -46,7 +49,7 @@ def small(**changes):
 
 @pytest.fixture
 def one_run_a_cell(monkeypatch):
-    monkeypatch.setattr(studies, "CELL_SECONDS", 1e-12)
+    monkeypatch.setattr(cutting, "CELL_SECONDS", 1e-12)
 
 
 def contents(folder):
@@ -89,7 +92,7 @@ def test_bytes_are_those_of_one_thread_for_threads_and_processes(tmp_path, one_r
 
 def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
     study = fc.Study(POLICIES, SCENARIOS, horizon=100_000, runs=50)
-    manifests = [_Manifest.of(study), _Manifest.of(study)]
+    manifests = [study._manifest, study._manifest]
     assert manifests[0].block_runs == manifests[1].block_runs
     (hard, hard_random), (easy, _) = manifests[0].block_runs
     assert 1 <= hard <= easy and hard < hard_random <= 50
@@ -191,8 +194,8 @@ def test_resuming_computes_only_what_is_missing(tmp_path, monkeypatch, one_run_a
         (tmp_path / "cells" / name).unlink()
     (tmp_path / "cells" / ".00000-00000-00000.parquet.0123.tmp").write_bytes(b"half")
     computed = []
-    compute = studies.compute_cell
-    monkeypatch.setattr(studies, "compute_cell", lambda task, stop: computed.append(task) or compute(task, stop))
+    compute = executors.compute_cell
+    monkeypatch.setattr(executors, "compute_cell", lambda task, stop: computed.append(task) or compute(task, stop))
     assert fc.load_study(tmp_path).missing == 3
     study.run(tmp_path, progress=False)
     assert len(computed) == 3 and contents(tmp_path) == before
@@ -204,10 +207,10 @@ KILLED = """
 import signal, sys, tempfile
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.path.insert(0, {tests!r})
-from test_studies import SCENARIOS, long_study, small, studies
+from test_studies import SCENARIOS, cutting, long_study, small
 with tempfile.TemporaryDirectory() as warm:
     small(horizon=10, runs=1, scenarios={{"hard": SCENARIOS["hard"]}}).run(warm, progress=False)
-studies.CELL_SECONDS = 1e-12
+cutting.CELL_SECONDS = 1e-12
 print("ready", flush=True)
 long_study().run({folder!r}, threads=2, progress=False)
 """
@@ -273,8 +276,8 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
 BY_PROCESSES = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_studies import long_study, studies
-studies.CELL_SECONDS = 1e-12
+from test_studies import cutting, long_study
+cutting.CELL_SECONDS = 1e-12
 if {kind!r} == "processes":
     from fastcolst.cli import _executor
     with _executor("processes", 2) as executor:
@@ -376,8 +379,8 @@ def test_a_full_disk_gives_one_clear_error_and_finished_cells_stay(tmp_path, one
     code = (
         "import resource, sys\n"
         f"sys.path.insert(0, {str(TESTS)!r})\n"
-        "from test_studies import long_study, studies\n"
-        "studies.CELL_SECONDS = 1e-12\n"
+        "from test_studies import cutting, long_study\n"
+        "cutting.CELL_SECONDS = 1e-12\n"
         f"study, folder = long_study(), {str(folder)!r}\n"
         "import fastcolst as fc\n"
         "for policy in study._recipes.values():\n"
@@ -399,8 +402,21 @@ def test_a_full_disk_gives_one_clear_error_and_finished_cells_stay(tmp_path, one
     assert {name: contents(folder)[name] for name in kept} == kept
 
 
+def test_a_process_is_told_once_to_leave_with_its_parent_and_a_fork_of_it_anew(monkeypatch):
+    ended: SimpleQueue[object] = SimpleQueue()
+    monkeypatch.setattr(executors, "_LEAVING", set())
+    monkeypatch.setattr(executors, "_end_with", ended.put)
+    for process in (7, 7, 8, 7):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        executors.leave_with_parent()
+    assert [ended.get(timeout=10.0) for _ in range(2)] == [None, None]
+    assert executors._LEAVING == {7, 8}
+    with pytest.raises(Empty):
+        ended.get(timeout=0.1)
+
+
 def test_an_unwritable_folder_is_told_before_anything_is_computed(tmp_path, monkeypatch):
-    monkeypatch.setattr(studies, "compute_cell", None)
+    monkeypatch.setattr(executors, "compute_cell", None)
     (tmp_path / "file").write_text("x")
     for name in ("file", "file/below", "file/below/more"):
         with pytest.raises(OSError, match=r"file") as caught:
@@ -420,7 +436,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 def test_one_process_at_a_time(tmp_path):
     pytest.importorskip("fcntl")
     small().run(tmp_path, progress=False)
-    with studies.locked(tmp_path / ".lock"), pytest.raises(BlockingIOError, match="another process"):
+    with store.locked(tmp_path / ".lock"), pytest.raises(BlockingIOError, match="another process"):
         small().run(tmp_path)
 
 
@@ -436,7 +452,7 @@ def test_another_study_is_refused_with_the_difference(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=f"holds another study: {message}"):
             study.run(tmp_path)
-    monkeypatch.setattr(studies, "__version__", "9.9")
+    monkeypatch.setattr(store, "__version__", "9.9")
     with pytest.raises(ValueError, match=r"fastcolst: '0.*', now '9\.9'"):
         small().run(tmp_path)
 
@@ -444,7 +460,7 @@ def test_another_study_is_refused_with_the_difference(tmp_path, monkeypatch):
 def test_a_scan_of_many_cells_is_linear(tmp_path):
     """One look into the folder, however many cells: no file is opened, none is looked at by itself."""
     study = fc.Study({"Random": fc.UniformPairs()}, {"easy": SCENARIOS["easy"]}, 10)
-    manifest = _Manifest.of(study)
+    manifest = study._manifest
     manifest = manifest._replace(study={**manifest.study, "runs": 10_000}, block_runs=[[1]])
     (tmp_path / "cells").mkdir()
     for cell in manifest.cells[:100]:
@@ -452,7 +468,7 @@ def test_a_scan_of_many_cells_is_linear(tmp_path):
     seen, counting = Counter(), []
     sys.addaudithook(lambda event, _: counting and seen.update([event]))
     counting.append(True)
-    missing = _Store(tmp_path, manifest, resume=True).missing()
+    missing = Store(tmp_path, manifest, resume=True).missing()
     counting.clear()
     assert len(missing) == 9_900 and seen["os.scandir"] == 1
     assert not any(seen[event] for event in ("open", "os.listdir", "os.remove", "os.rename"))
@@ -832,8 +848,8 @@ def test_a_policy_that_only_explores_says_so_once(tmp_path, one_run_a_cell):
 def test_progress_is_plain_lines_or_a_bar(tmp_path, monkeypatch, capsys, one_run_a_cell):
     small().run(tmp_path / "quiet", progress=False)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(studies._Progress, "LINE_SECONDS", 0.0)
-    monkeypatch.setattr(studies, "_WARM", set())
+    monkeypatch.setattr(progress.Progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(cutting, "_WARM", set())
     small().run(tmp_path / "lines", threads=1)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("fastcolst: preparing ") and sum("preparing" in line for line in lines) == 1
@@ -842,7 +858,7 @@ def test_progress_is_plain_lines_or_a_bar(tmp_path, monkeypatch, capsys, one_run
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     small().run(tmp_path / "bar")
     assert "20/20" in capsys.readouterr().err
-    assert studies._clock(59.6) == "1:00" and studies._clock(3725) == "1:02:05"
+    assert progress.clock(59.6) == "1:00" and progress.clock(3725) == "1:02:05"
 
 
 TEN_LINES = '[[policy]]\nname = "UniformPairs"\n[[scenario]]\nname = "easy"\nn_arms = 3\nn_features = 2\n'
@@ -927,7 +943,7 @@ def test_more_than_anyone_can_wait_for_or_keep_is_refused(amounts, message):
 def test_a_manifest_that_asks_for_absurd_amounts_is_refused_with_the_number(tmp_path, runs, block_runs, message):
     """Also a manifest whose digest fits it: whoever wrote it."""
     small().run(tmp_path, threads=1, progress=False)
-    manifest = _Manifest.read(tmp_path)
+    manifest = Manifest.read(tmp_path)
     manifest._replace(study={**manifest.study, "runs": runs}, block_runs=block_runs).write(tmp_path)
     for use in (fc.load_study, partial(small().run, progress=False)):
         with pytest.raises(fc.FileFormatError, match=rf"manifest\.json' is no manifest of a study: {message}"):

@@ -17,14 +17,14 @@ import numpy as np
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
-from fastcolst import studies
+from fastcolst import cells as cutting
 
 MUTATIONS, FLIPS, RESUMED = 5000, 400, 400
 
 
 def run(campaign: Campaign) -> Iterator[Tally]:
     """Each kind of mutation on each kind of file."""
-    before, studies.CELL_SECONDS = studies.CELL_SECONDS, 1e-12
+    before, cutting.CELL_SECONDS = cutting.CELL_SECONDS, 1e-12
     try:
         study, other = _study(3), _study(4)
         folder = campaign.folder / "study"
@@ -54,7 +54,7 @@ def run(campaign: Campaign) -> Iterator[Tally]:
             tally.count(isinstance(seen, fc.FileFormatError), f"{told}: {seen!r}")
         yield tally
     finally:
-        studies.CELL_SECONDS = before
+        cutting.CELL_SECONDS = before
 
 
 def _study(seed: int) -> fc.Study:

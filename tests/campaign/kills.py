@@ -19,7 +19,7 @@ from typing import Any
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
-from fastcolst import studies
+from fastcolst import cells as cutting
 
 KILLS = {"threads": 60, "processes": 30, "dask": 10}
 STARTING_SECONDS = {"threads": 1.0, "processes": 3.0, "dask": 4.0}
@@ -32,9 +32,9 @@ TESTS = Path(__file__).resolve().parents[1]
 CHILD = """
 import contextlib, sys
 sys.path.insert(0, {tests!r})
-from campaign.kills import killed_study, studies
+from campaign.kills import cutting, killed_study
 from fastcolst.cli import _executor
-studies.CELL_SECONDS = 1e-12
+cutting.CELL_SECONDS = 1e-12
 study = killed_study()
 with contextlib.ExitStack() as held:
     address = "threads"
@@ -59,7 +59,7 @@ def killed_study() -> fc.Study:
 
 def run(campaign: Campaign) -> Iterator[Tally]:
     """Executors that a small share would kill less than once are left out of it, but for threads and processes."""
-    before, studies.CELL_SECONDS = studies.CELL_SECONDS, 1e-12
+    before, cutting.CELL_SECONDS = cutting.CELL_SECONDS, 1e-12
     try:
         whole = campaign.folder / "whole"
         killed_study().run(whole, progress=False)
@@ -69,7 +69,7 @@ def run(campaign: Campaign) -> Iterator[Tally]:
             if kills:
                 yield from _kill(campaign, kind, kills, bytes_of_all)
     finally:
-        studies.CELL_SECONDS = before
+        cutting.CELL_SECONDS = before
 
 
 def _kill(campaign: Campaign, kind: str, kills: int, wanted: dict[str, bytes]) -> Iterator[Tally]:

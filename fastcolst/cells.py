@@ -1,0 +1,161 @@
+"""Cells: one policy on one scenario for a block of runs, what it takes to compute one, and how a study is cut."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence, Sized
+from concurrent.futures import CancelledError
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst.estimation import MLE, estimator_of
+from fastcolst.policies.policy import Policy
+from fastcolst.problems import Problem
+from fastcolst.simulation import Plan, Record, play_run
+from fastcolst.tables import Recipe
+
+__all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cell", "warm"]
+
+MOST_CELLS = 1_000_000
+MOST_CHECKPOINTS = 1_000_000
+MOST_ROWS = 10_000_000_000
+"""Rows of results: a run at a checkpoint. So many numbers are 240 GB."""
+CELL_SECONDS = 1.0
+"""A cell takes about so long, or longer, on a slow processor."""
+
+
+class Setting(NamedTuple):
+    """A scenario as it is played: the problem, T, and the rounds after which regret is recorded."""
+
+    problem: Problem
+    horizon: int
+    rounds: NDArray[np.int64]
+
+
+class Cell(NamedTuple):
+    """Where a cell stands: numbers of its scenario, policy and block, and its runs."""
+
+    scenario: int
+    policy: int
+    block: int
+    first_run: int
+    n_runs: int
+
+    @property
+    def name(self) -> str:
+        """Its file's name; names sort as the cells do."""
+        return f"{self.scenario:05d}-{self.policy:05d}-{self.block:05d}.parquet"
+
+
+class Task(NamedTuple):
+    """All that a worker needs to compute a cell, as plain data."""
+
+    scenario: str
+    policy: str
+    problem: Problem
+    recipe: Recipe
+    horizon: int
+    rounds: NDArray[np.int64]
+    seed: int
+    runs: range
+
+
+class Work(NamedTuple):
+    """What a study computes: policies' recipes and scenarios' settings, each with its label, its seed, and the runs."""
+
+    recipes: list[tuple[str, Recipe]]
+    settings: list[tuple[str, Setting]]
+    seed: int
+    runs: int
+
+    def block_runs(self) -> list[list[int]]:
+        """Runs of a cell, by scenario and policy."""
+        return [[_block_runs(recipe, s, self.runs) for _, recipe in self.recipes] for _, s in self.settings]
+
+    def task(self, cell: Cell) -> Task:
+        """What a worker computes for a cell."""
+        (label, setting), (policy, recipe) = self.settings[cell.scenario], self.recipes[cell.policy]
+        runs = range(cell.first_run, cell.first_run + cell.n_runs)
+        return Task(label, policy, setting.problem, recipe, setting.horizon, setting.rounds, self.seed, runs)
+
+
+class Outcome(NamedTuple):
+    """What a cell gives.
+
+    totals (n_runs, k, 3) float64, average regret, weak regret and self-duels at the checkpoints; seconds (n_runs,)
+    float64; a policy's trouble in the first run, if any, in words; which worker it was.
+    """
+
+    totals: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    trouble: str
+    worker: str
+
+
+_WARM: set[tuple[type, ...]] = set()
+"""Kinds of rules whose kernels this process has compiled or loaded."""
+
+
+def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
+    """Play the runs of a cell. The same task gives the same totals wherever and however often it is computed."""
+    stop = threading.Event() if stop is None else stop
+    template = task.recipe.build(task.problem.n_features)
+    plan = Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
+    warm(template)
+    totals, seconds = np.empty((len(task.runs), len(task.rounds), 3)), np.empty(len(task.runs))
+    trouble = ""
+    for i, run in enumerate(task.runs):
+        record = Record(plan)
+        try:
+            policies = play_run(plan, run, record, stop)
+        except ValueError as error:
+            raise ValueError(f"scenario {task.scenario!r}, {error}") from None
+        if stop.is_set():
+            raise CancelledError
+        totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]
+        trouble = trouble if i else policies[task.policy]._exploration_trouble()
+    return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
+
+
+def warm(policy: Policy, say: Callable[[str], None] | None = None) -> None:
+    """Compile a policy's kernels before its time is taken, and before threads would queue for the compiler."""
+    kind = (type(policy), *map(type, policy._rule))
+    if kind not in _WARM:
+        if say is not None:
+            say(f"preparing {type(policy).__name__}, which takes a while where it must be compiled first")
+        policy._warm_play()
+        _WARM.add(kind)
+
+
+_RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 2.0, "DoubleThompson": 4.0, "MaxInP": 3.0, "MaxPairUCB": 3.0}
+"""How long a round's choice takes, as a multiple of CoLSTIM's; rough, and the same for every machine."""
+
+
+def _round_seconds(recipe: Recipe, problem: Problem) -> float:
+    """What a round takes, roughly, in seconds: contexts are drawn, a pair is chosen, an answer is learned."""
+    n, d = problem.n_arms, problem.n_features
+    contexts = 0.2 + 0.003 * n * d
+    choice = 0.3 + 0.02 * n + 0.00005 * n * d * d
+    exact = 0.5 + 0.3 * d if isinstance(estimator_of(recipe.parameters.get("estimator", "sgd")), MLE) else 0.0
+    return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice + exact)
+
+
+def _block_runs(recipe: Recipe, setting: Setting, runs: int) -> int:
+    """Runs of a cell: as few as make about :data:`CELL_SECONDS`, and the blocks of about the same size."""
+    total = runs * setting.horizon * _round_seconds(recipe, setting.problem)
+    n_blocks = min(runs, max(1, int(total / CELL_SECONDS)))
+    return math.ceil(runs / n_blocks)
+
+
+def check_amounts(runs: int, block_runs: list[list[int]], rounds: Sequence[Sized]) -> None:
+    """Raise ValueError for more than anyone can wait for or keep, before any of it is spread out."""
+    n_cells = sum(-(-runs // size) for sizes in block_runs for size in sizes)
+    n_rows = runs * sum(len(sizes) * len(r) for sizes, r in zip(block_runs, rounds, strict=True))
+    for number, most, what in ((n_cells, MOST_CELLS, "cells"), (n_rows, MOST_ROWS, "rows of results")):
+        if number > most:
+            raise ValueError(f"runs is {runs}; that makes {number:,} {what}, and at most {most:,} are wanted")

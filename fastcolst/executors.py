@@ -1,0 +1,162 @@
+"""Executors: cells are handed out to whoever computes them, and kept as they come back.
+
+Workers compute and send back arrays; the process that was asked for the study alone writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from fastcolst._checks import brief
+from fastcolst.cells import Cell, Outcome, Task, Work, compute_cell, warm
+from fastcolst.progress import Progress
+from fastcolst.simulation import POLL_SECONDS
+from fastcolst.store import Store
+
+__all__ = ["check_executor", "compute_cell_for", "leave_with_parent", "run_on", "run_on_threads"]
+
+TASKS_AHEAD = 256
+"""Tasks handed to an executor that does not say how many workers it has."""
+
+
+def check_executor(executor: Any, threads: int | None) -> None:
+    """Raise TypeError for what is no executor, and ValueError for threads beside one."""
+    if executor is None:
+        return
+    if threads is not None:
+        raise ValueError(f"threads is {brief(threads)}; with an executor, whose own workers count, None is wanted")
+    if callable(getattr(executor, "get_executor", None)):
+        raise TypeError("executor is a dask Client, not an executor; pass client.get_executor()")
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor is {brief(executor)}; None or an executor as in concurrent.futures is wanted")
+
+
+def run_on_threads(work: Work, store: Store, missing: list[Cell], bar: Progress, workers: int) -> None:
+    """Compute cells here, so many at a time, once everything is compiled."""
+    for p, s in {cell.policy: cell.scenario for cell in missing}.items():
+        (_, recipe), (_, setting) = work.recipes[p], work.settings[s]
+        warm(recipe.build(setting.problem.n_features), bar.say)
+    bar.start()
+    stop = threading.Event()
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="fastcolst")
+    try:
+        run_on(executor, partial(compute_cell, stop=stop), work, store, missing, bar)
+    finally:  # after Ctrl-C or an error: cells at work stop at their next chunk
+        stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def run_on(
+    executor: Any,
+    compute: Callable[[Task], Outcome],
+    work: Work,
+    store: Store,
+    missing: list[Cell],
+    bar: Progress,
+) -> None:
+    """Hand out cells, a bounded number at a time, and keep them as they come back."""
+    workers = getattr(executor, "_max_workers", None)
+    ahead = 2 * workers if isinstance(workers, int) else TASKS_AHEAD
+    cells = iter(missing)
+    waiting: dict[Future[Outcome], Cell] = {}
+    finished: SimpleQueue[Future[Outcome]] = SimpleQueue()
+    warned: set[tuple[int, int]] = set()
+    try:
+        while True:
+            for cell in islice(cells, ahead - len(waiting)):
+                future = executor.submit(compute, work.task(cell))
+                waiting[future] = cell
+                future.add_done_callback(finished.put)
+            if not waiting:
+                return
+            future = _next(finished, bar)
+            outcome = future.result()
+            cell = waiting.pop(future)
+            store.add(cell, outcome)
+            bar.advance()
+            if outcome.trouble and (cell.scenario, cell.policy) not in warned:
+                warned.add((cell.scenario, cell.policy))
+                where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
+                warnings.warn(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}", stacklevel=4)
+    except BaseException as error:
+        _give_up(store, waiting)
+        clearer = _clearer(error, store.state)
+        if clearer is None:
+            raise
+        raise clearer from error
+
+
+def _next(finished: SimpleQueue[Future[Outcome]], bar: Progress) -> Future[Outcome]:
+    while True:
+        try:
+            return finished.get(timeout=POLL_SECONDS)  # a wait without end would not see Ctrl-C everywhere
+        except Empty:
+            bar.show()
+
+
+def _give_up(store: Store, waiting: Mapping[Future[Outcome], Cell]) -> None:
+    """Call off what has not begun, and keep what was finished meanwhile."""
+    for future in waiting:
+        future.cancel()
+    with contextlib.suppress(OSError):
+        for future, cell in waiting.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                store.add(cell, future.result())
+
+
+def _clearer(error: BaseException, state: str) -> BaseException | None:
+    """An error that says better what happened and what is left, if there is one; else a note to this one."""
+    if isinstance(error, KeyboardInterrupt):
+        return KeyboardInterrupt(f"interrupted: {state}")
+    if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":  # dask's
+        return BrokenExecutor(f"a worker died ({error}): {state}")
+    if not isinstance(error, OSError):  # the folder's own, which says it
+        error.add_note(state)
+    return None
+
+
+# --- workers ------------------------------------------------------------------------------------------------
+
+
+def compute_cell_for(process: int, task: Task) -> Outcome:
+    """Compute a cell in a worker, which does not outlive the process that hands out the cells and started it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid == process:
+        leave_with_parent()
+    return compute_cell(task)
+
+
+_LEAVING: set[int] = set()
+"""Processes that leave with their parents: this one, and those that it was forked from, whose threads it lacks."""
+
+
+def leave_with_parent() -> None:
+    """End this process as soon as the one that started it has ended; told once, and for good.
+
+    A worker waits for tasks on a pipe that its siblings and itself hold open: of a parent that was killed it never
+    hears. With the workers goes the last who uses the tracker of their semaphores, and it leaves too.
+    """
+    if os.getpid() in _LEAVING:
+        return
+    _LEAVING.add(os.getpid())
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    if parent.sentinel is not None:
+        parent.join()
+    else:  # loky's workers have none
+        while os.getppid() == parent.pid:
+            time.sleep(POLL_SECONDS)
+    os._exit(1)  # whatever the other threads are at: nobody wants it any more
