@@ -29,8 +29,8 @@ from fastcolst.store import Manifest, Store, short
 from fastcolst.streams import LARGEST_SEED
 from fastcolst.study_result import FinishedCells
 from fastcolst.tables import (
+    MOST_TABLES,
     Recipe,
-    check_grids,
     check_keys,
     check_levels,
     expand,
@@ -355,7 +355,6 @@ def _grids(
     tables = data.get(kind)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         raise ValueError(f"study: {kind} is {brief(tables)}; at least one table [[{kind}]] is wanted")
-    check_grids(({**defaults, **table} for table in tables), kind)
     by_label: dict[str, dict[str, Any]] = {}
     for i, given in enumerate(tables, 1):
         table = {**defaults, **given}
@@ -370,6 +369,8 @@ def _grids(
             if label in by_label:
                 raise ValueError(f"{where}: the label {label!r} is taken; another one is wanted")
             by_label[label] = single
+            if len(by_label) > MOST_TABLES:
+                raise ValueError(f"study: the {kind} tables stand for more than the {MOST_TABLES:,} that are possible")
     return by_label
 
 

@@ -25,12 +25,11 @@ from fastcolst.policies.policy import Policy
 from fastcolst.problems import Problem, Scenario, ScoredArms
 
 __all__ = [
+    "MOST_TABLES",
     "Recipe",
-    "check_grids",
     "check_keys",
     "check_levels",
     "expand",
-    "grid_size",
     "policy_name",
     "recipe_of",
     "scenario_name",
@@ -220,71 +219,52 @@ def check_levels(data: Any) -> None:
     raise ValueError(f"study: tables and lists lie in one another more than {MOST_LEVELS} levels deep")
 
 
-def grid_size(table: Table) -> int:
-    """How many tables :func:`expand` makes of a table, without making them."""
-    scored = "scores" in table
-    return math.prod(_n_choices(key, value, scored) for key, value in table.items())
-
-
-def _n_choices(key: str, value: Any, scored: bool) -> int:
-    if isinstance(value, Mapping):
-        return grid_size(value)
-    return sum(_n_choices(key, entry, scored) for entry in value) if _is_grid(key, value, scored) else 1
-
-
-def check_grids(tables: Iterable[Table], kind: str) -> None:
-    """Check that tables do not stand for too many policies or scenarios, before they are expanded.
-
-    Raises
-    ------
-    ValueError
-        With the number.
-    """
-    total = sum(map(grid_size, tables))
-    if total > MOST_TABLES:
-        raise ValueError(f"study: the grids of {kind} stand for {total:,} tables; at most {MOST_TABLES:,} are wanted")
-
-
 def expand(table: Table, where: str) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
     """The tables that a table with lists stands for, each with the keys that vary and their values as text.
 
     Raises
     ------
     ValueError
-        A list is empty, or there are more than :data:`MOST_TABLES`; the number is computed before any is made.
+        A list is empty, or there are more than :data:`MOST_TABLES`, which is known before any is made.
     """
     keyed = entries(where, table, "a table")
-    if grid_size(keyed) > MOST_TABLES:
-        raise ValueError(f"{where}: its grid has {grid_size(keyed):,} points; at most {MOST_TABLES:,} are wanted")
     scored = "scores" in keyed
-    choices = {key: _choices(key, value, scored) for key, value in keyed.items()}
+    choices = {
+        key: list(itertools.islice(_choices(key, value, scored, where), MOST_TABLES + 1))
+        for key, value in keyed.items()
+    }
     for key, found in choices.items():
         if not found:
             raise ValueError(f"{where}: {key} is an empty list; at least one value is wanted")
+    number = math.prod(map(len, choices.values()))
+    if number > MOST_TABLES:
+        more = " or more" if any(len(found) > MOST_TABLES for found in choices.values()) else ""
+        raise ValueError(f"{where}: its grid has {number:,} points{more}; at most {MOST_TABLES:,} are wanted")
     varied = [key for key, values in choices.items() if len(values) > 1]
     for values in itertools.product(*choices.values()):
         single = dict(zip(choices, values, strict=True))
         yield single, {key: _text(single[key]) for key in varied}
 
 
-def _choices(key: str, value: Any, scored: bool) -> list[Any]:
+def _choices(key: str, value: Any, scored: bool, where: str) -> Iterator[Any]:
+    """What an argument stands for, one by one: there may be more than anyone has memory for."""
     if isinstance(value, Mapping):
-        return [single for single, _ in expand(value, key)]
-    if not _is_grid(key, value, scored):
-        return [value]
-    return [choice for entry in value for choice in _choices(key, entry, scored)]
+        yield from (single for single, _ in expand(value, f"{where}, {key}"))
+    elif _is_grid(key, value, scored):
+        for entry in value:
+            yield from _choices(key, entry, scored, where)
+    else:
+        yield value
 
 
 def _is_grid(key: str, value: Any, scored: bool) -> bool:
     """Whether a list stands for its entries rather than for itself."""
-    depth = _LISTS.get(key, 0) + (key == "contexts" and scored)
-    return isinstance(value, list) and (depth == 0 or _depth(value) > depth)
+    return _is_deeper(value, _LISTS.get(key, 0) + (key == "contexts" and scored))
 
 
-def _depth(value: Any) -> int:
-    if not isinstance(value, list):
-        return 0
-    return 1 + max(map(_depth, value), default=0)
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Whether lists lie in one another more than so many levels deep."""
+    return isinstance(value, list) and (depth == 0 or any(_is_deeper(entry, depth - 1) for entry in value))
 
 
 def _text(value: Any) -> str:
