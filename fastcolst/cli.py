@@ -49,7 +49,7 @@ from fastcolst.plotting import (
     study_figure,
 )
 from fastcolst.policies import REGISTRY
-from fastcolst.report import outcome, write_report
+from fastcolst.report import outcome, verdicts, write_report
 from fastcolst.reproduction import TARGETS, Settings, reproduce
 from fastcolst.simulation import processors
 
@@ -199,14 +199,15 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         say=(lambda _: None) if arguments.no_progress else _say,
     )
     computed = time.perf_counter()
-    page = write_report(arguments.out)
+    found = verdicts(results)
+    page = write_report(arguments.out, found)
     written = time.perf_counter()
     rows = [("seconds of", "wall"), *((name, f"{wall:.1f}") for name, wall in results.walls.items())]
     rows += [
         ("this command, computing", f"{computed - start:.1f}"),
         ("this command, report", f"{written - computed:.1f}"),
     ]
-    print("\n".join([*align(rows), *outcome(results)]))
+    print("\n".join([*align(rows), *outcome(results.settings, found)]))
     print(f"wrote {page}")
 
 

@@ -46,6 +46,7 @@ from fastcolst.reproduction import (
     SWEEP_RUNS,
     Curve,
     Results,
+    Settings,
     cube_points,
     curves_of,
     load_results,
@@ -130,7 +131,7 @@ class Table:
         return text.getvalue()
 
 
-def write_report(out: str | os.PathLike[str]) -> Path:
+def write_report(out: str | os.PathLike[str], found: Sequence[Verdict] | None = None) -> Path:
     """Make pictures, tables and ``report.html`` from a folder that holds a reproduction or a study of one's own.
 
     Parameters
@@ -138,6 +139,8 @@ def write_report(out: str | os.PathLike[str]) -> Path:
     out : path
         What :func:`fastcolst.reproduction.reproduce` or ``Study.run`` wrote to. Older pictures and tables of the same
         names are replaced.
+    found : list of Verdict, optional
+        What :func:`verdicts` says of the reproduction, where that is known already.
 
     Returns
     -------
@@ -151,7 +154,8 @@ def write_report(out: str | os.PathLike[str]) -> Path:
     """
     folder = Path(out)
     if (folder / MANIFEST).exists():
-        page = _reproduction_page(load_results(folder))
+        results = load_results(folder)
+        page = _reproduction_page(results, verdicts(results) if found is None else found)
     else:
         page = _study_page(load_study(folder), folder.resolve().name)
     for picture in page.pictures:
@@ -506,9 +510,8 @@ class _Page:
         )
 
 
-def outcome(results: Results) -> list[str]:
+def outcome(s: Settings, found: Sequence[Verdict]) -> list[str]:
     """What came out, in sentences; none where nothing was claimed."""
-    s, found = results.settings, verdicts(results)
     on_regret, on_seconds = _by_what_decides(found)
     printed = [v for v in on_regret if v.claim.variant != PROJECTED]
     projected = [v for v in on_regret if v.claim.variant == PROJECTED]
@@ -544,10 +547,10 @@ def _counts(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def _reproduction_page(results: Results) -> _Page:
+def _reproduction_page(results: Results, found: Sequence[Verdict]) -> _Page:
     s = results.settings
     shown = pictures(results)
-    tables = claims_tables(verdicts(results))
+    tables = claims_tables(found)
     if "figure1" in results.targets and len(s.horizons) > 1:
         tables.append(horizons_table(results))
     tables += cost_tables(results)
@@ -560,7 +563,7 @@ def _reproduction_page(results: Results) -> _Page:
         "Bengs, Saha and Hüllermeier (2022), Stochastic Contextual Dueling Bandits under Linear Stochastic "
         "Transitivity Models: their experiments, computed anew."
     )
-    lead = [paper, *outcome(results)]
+    lead = [paper, *outcome(s, found)]
     facts = [
         ("horizon", f"{s.horizon:,}"),
         ("runs", str(s.runs)),

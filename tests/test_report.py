@@ -89,7 +89,8 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def html():
-    return _reproduction_page(made_results()).to_html()
+    results = made_results()
+    return _reproduction_page(results, verdicts(results)).to_html()
 
 
 def test_the_page_holds_every_panel_and_refers_to_nothing_outside(html):
@@ -107,6 +108,10 @@ def test_the_page_says_what_the_paper_leaves_open(html):
         assert text in html
 
 
+def told(results):
+    return report.outcome(results.settings, verdicts(results))
+
+
 def outcome(results, text):
     return [verdict.outcome for verdict in verdicts(results) if verdict.claim.text.startswith(text)]
 
@@ -122,15 +127,15 @@ def test_verdicts_turn_with_the_data():
 
 def test_the_outcome_keeps_what_is_printed_apart_and_tells_when_nothing_was_learned():
     results = made_results(["figure1"], {"CoLSTIM": 1.2, "CoLSTIM, projected": 0.2})
-    printed, projected = report.outcome(results)
+    printed, projected = told(results)
     total = sum(v.claim.variant != report.PROJECTED for v in verdicts(results))
     assert printed.startswith(f"Of {total} claims about regret, ") and "projected onto the unit ball" in projected
     assert int(printed.split()[5]) == sum(
         v.outcome == "holds" and v.claim.variant != report.PROJECTED for v in verdicts(results)
     )
-    short = report.outcome(made_results(["figure1"], settings=replace(SETTINGS, horizon=500)))
+    short = told(made_results(["figure1"], settings=replace(SETTINGS, horizon=500)))
     assert short[-1].startswith("T is no longer than the exploration, n d = 500 rounds")
-    assert report.outcome(made_results(["lower-bound"])) == []
+    assert told(made_results(["lower-bound"])) == []
 
 
 def test_seconds_decide_about_seconds_alone(html):
@@ -141,7 +146,7 @@ def test_seconds_decide_about_seconds_alone(html):
     assert on_regret == [(v.outcome, v.p_value) for v in verdicts(without)]
     assert len(found) - len(on_regret) == 4
     assert [table.name for table in claims_tables(found)] == ["claims", "claims-on-seconds"]
-    counted = report.outcome(with_seconds)[-1]
+    counted = told(with_seconds)[-1]
     assert counted.startswith("Of 4 claims about seconds, ") and counted.endswith(
         "another machine may decide otherwise."
     )
