@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from fastcolst._checks import (
     choice,
     count,
     feature_rows,
+    is_a,
     path_text,
     plain_text,
     real_numbers,
@@ -37,7 +38,6 @@ from fastcolst._checks import (
 from fastcolst._files import BLOCK as FILE_BLOCK
 from fastcolst._files import Arrays, FileFormatError, check_claim, decoding, opened, optional_import
 from fastcolst._words import align
-from fastcolst.policies.linear import LinearPolicy
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -723,6 +723,7 @@ def _checked_label(label: Any) -> str:
     return label
 
 
+@runtime_checkable
 class Learner(Protocol):
     """What :func:`replay` asks of a policy."""
 
@@ -731,7 +732,10 @@ class Learner(Protocol):
         """(d,) estimate."""
 
     def learn_and_predict(self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Learn (m, d) comparisons in order; return (m,) probabilities, each from before it is learned."""
+        """Learn (m, d) comparisons in order; return (m,) probabilities, each from before it is learned.
+
+        ValueError where the policy was built for another number of features: nothing is learned then.
+        """
 
 
 def replay(policy: Learner, log: Log, *, label: str | None = None, progress: bool = False) -> ReplayResult:
@@ -769,13 +773,12 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
     """
     if not isinstance(log, Log):
         raise ValueError(f"log is a {type(log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
-    if not callable(getattr(type(policy), "learn_and_predict", None)):
+    if not is_a(Learner, policy):
         raise ValueError(
             f"policy is {brief(policy)}; a policy that learns from a log is wanted, which those that know arms by "
             "their index only do not"
         )
-    # before anything is learned: none overflows
-    feature_rows("log.contrasts", log.contrasts, policy._n_features if isinstance(policy, LinearPolicy) else None)
+    feature_rows("log.contrasts", log.contrasts, None)  # none overflows, which a later block would show too late
     label = _checked_label(type(policy).__name__ if label is None else label)
     progress = answer(progress, "progress")
     probabilities = np.empty(len(log))

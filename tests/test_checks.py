@@ -59,7 +59,7 @@ REFUSED = {
     "the class of a policy": (lambda: fc.replay(fc.CoLSTIM, LOG), "^policy is <class .*; a policy that learns"),
     "a policy of another size": (
         lambda: fc.replay(fc.CoLSTIM(3), LOG),
-        "^log.contrasts has 2 features; this policy was built for n_features=3",
+        "^contrasts has 2 features; this policy was built for n_features=3",
     ),
     "a label that is none": (lambda: fc.replay(policy(), LOG, label=3), "^label is 3; a text is wanted"),
     "long doubles": (lambda: policy().select(HUGE), r"^contexts\[0, 0\] is inf; every feature must be finite"),
