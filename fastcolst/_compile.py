@@ -37,6 +37,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -52,6 +53,7 @@ from numba.experimental import structref
 from numba.extending import intrinsic, overload
 
 __all__ = [
+    "COMPILER_LOCK",
     "CacheContents",
     "cache_contents",
     "cache_info",
@@ -288,6 +290,15 @@ try:
     WHOLE["pipeline_class"] = _KernelCompiler
 except ImportError:  # Numba moved its internals
     pass
+
+
+try:
+    from numba.core.compiler_lock import global_compiler_lock
+
+    COMPILER_LOCK: Any = global_compiler_lock._lock
+except (ImportError, AttributeError):  # Numba moved its internals
+    COMPILER_LOCK = threading.RLock()
+"""Held by whoever compiles, and in a forked process for ever if nobody waits for that before."""
 
 
 # --- registered classes and generic functions ---------------------------------------------------------------

@@ -97,5 +97,30 @@ def test_names_are_not_taken_from_a_call_that_failed() -> None:
         policy.learn(table, table.iloc[:2])
     with pytest.raises(ValueError, match="contexts"):
         policy.select(table * np.nan)
-    policy.utilities(table)  # reading changes nothing
+    assert policy.feature_names is None
+    policy.utilities(table)
+    assert policy.feature_names == tuple(NAMES)
+
+
+def test_names_that_come_late_are_told_once() -> None:
+    policy = fc.CoLSTIM(3, estimator="sgd", rng=1)
+    policy.learn(np.eye(3), np.zeros((3, 3)))
+    with pytest.warns(UserWarning, match="earlier ones had no names: price, size, age are taken for the features"):
+        policy.utilities(frame(np.eye(3), "pandas"))
+    policy.utilities(frame(np.eye(3), "pandas"))  # a second warning would be an error here
+
+
+def test_rows_in_a_list_must_agree_on_their_order() -> None:
+    policy = fc.CoLSTIM(3, estimator="sgd", rng=1)
+    table = frame([[1.0, 2.0, 3.0], [0.0, 1.0, 5.0]], "pandas")
+    policy.select([table.iloc[0], table.iloc[1]])
+    assert policy.feature_names == tuple(NAMES)
+    with pytest.raises(ValueError, match=r"contexts\[1\] has its features in another order than contexts\[0\]"):
+        policy.select([table.iloc[0], table[["size", "age", "price"]].iloc[1]])
+
+
+def test_coordinates_of_xarray_are_no_names() -> None:
+    xarray = pytest.importorskip("xarray")
+    policy = fc.CoLSTIM(3, estimator="sgd", rng=1)
+    policy.select(xarray.DataArray(np.eye(3), dims=("index", "feature"), coords={"index": [0, 1, 2]}))
     assert policy.feature_names is None

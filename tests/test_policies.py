@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 import pickle
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -813,3 +814,84 @@ def test_only_policies_without_an_estimate_say_so():
         fc.UniformPairs().theta  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'thetas'"):
         CoLSTIM(2).thetas  # noqa: B018
+
+
+def test_an_option_alone_is_refused_where_it_must_not_meet_itself():
+    policy = CoLSTIM(2, allow_self_duel=False, rng=1)
+    before = snapshot(policy)
+    with pytest.raises(ValueError, match="contexts has 1 arm; at least two are wanted where allow_self_duel=False"):
+        policy.select([[1.0, 0.0]])
+    assert snapshot(policy) == before
+    assert CoLSTIM(2, rng=1).select([[1.0, 0.0]]).is_self
+
+
+def test_a_warning_that_is_an_error_leaves_a_log_unlearned():
+    policy = CoLSTIM(2, exploration_rounds=2, rng=1)
+    before = snapshot(policy)
+    log = np.array([[1.0, 0.0]] * 10), np.zeros((10, 2))  # one direction of two
+    with pytest.raises(UserWarning, match="still explores"):
+        policy.learn(*log)
+    assert snapshot(policy) == before
+    policy.learn(*log)  # it was told
+    assert policy.gram[0, 0] == 10.0
+
+
+def interrupted(call, after):
+    """Call, and let Ctrl-C come when so many lines of the library's Python have run; whether it came."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if "fastcolst" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines > after:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+@pytest.mark.jit  # a compiled kernel is not interrupted
+@pytest.mark.parametrize("name", ["CoLSTIM", "DoubleThompson"])
+def test_an_answer_that_is_interrupted_counts_once(name):
+    """Wherever Ctrl-C comes in update, the same answer given again is learned once in all."""
+    after = 0
+    while True:
+        policy = CoLSTIM(2, ridge=1.0, rng=1) if name == "CoLSTIM" else fc.DoubleThompson(rng=1)
+        duel = policy.select(np.eye(2))
+        came = interrupted(lambda policy=policy, duel=duel: policy.update(duel, True), after)
+        if duel in [asked.duel for asked in policy._pending.values()]:
+            policy.update(duel, True)
+        learned = policy.gram.trace() - 2.0 == 2.0 if name == "CoLSTIM" else policy._state.wins.sum() == 1.0
+        assert learned and policy.pending == 0, f"after {after} lines"
+        if not came:
+            break
+        after += 1
+    assert after > 5
+
+
+@pytest.mark.jit
+def test_a_choice_that_is_interrupted_shares_its_noise_with_no_other():
+    after = 0
+    while True:
+        policy = fc.UniformPairs(rng=1)
+        first = policy.select(np.eye(6))
+        came = interrupted(lambda policy=policy: policy.select(np.eye(6)), after)
+        drawn = policy._buffers.raw.copy()
+        policy.select(np.eye(6))
+        if policy.round == 3:  # the interrupted one was counted
+            assert drawn.tobytes() != policy._buffers.raw.tobytes(), f"after {after} lines"
+        assert first.round == 1
+        if not came:
+            break
+        after += 1
+    assert after > 5

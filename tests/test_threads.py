@@ -163,3 +163,69 @@ def test_a_forked_child_finds_the_policy_free_and_whole() -> None:
         stop.set()
         for thread in threads:
             thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_ctrl_c_while_a_fork_waits_comes_afterwards() -> None:
+    policy = POLICIES["CoLSTIM"](rng=1)
+    policy.select(whole_numbers(0))
+    begun, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with policy._lock:
+            begun.set()
+            done.wait(10.0)
+
+    def interrupt() -> None:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        done.set()
+
+    threads = [threading.Thread(target=hold), threading.Thread(target=interrupt)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    children = []
+
+    def fork_and_wait() -> None:
+        children.append(os.fork())
+        if children[0] == 0:
+            os._exit(0 if policy.round == 1 and policy._lock.acquire(timeout=5.0) else 1)
+        time.sleep(5.0)
+
+    try:
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        with pytest.raises(KeyboardInterrupt):
+            fork_and_wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for thread in threads:
+            thread.join()
+    assert os.waitpid(children[0], 0)[1] == 0
+    again = os.fork()  # nothing is held any more
+    if again == 0:
+        os._exit(0)
+    assert os.waitpid(again, 0)[1] == 0
+
+
+def test_a_policy_may_ask_another_one_for_its_contexts() -> None:
+    """What a caller's object does when it becomes an array is done before a policy takes its lock."""
+    first, second = (POLICIES["CoLSTIM"](rng=seed) for seed in range(2))
+
+    class Asks:
+        def __init__(self, whom: fc.Policy) -> None:
+            self.whom = whom
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return self.whom.utilities(whole_numbers(0))[:, None] + whole_numbers(1)
+
+    def serve(i: int) -> int:
+        policy, other = (first, second) if i % 2 else (second, first)
+        for _ in range(rounds(100, 5)):
+            policy.select(Asks(other))
+        return policy.round
+
+    in_threads(serve)
+    assert first.round == second.round == N_THREADS // 2 * rounds(100, 5)

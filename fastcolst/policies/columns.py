@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Names", "labels_of", "order_of"]
+from fastcolst._checks import looked_at, real_numbers
+
+__all__ = ["Features", "Names", "features_of", "order_of"]
 
 Names = tuple[Hashable, ...]
 
@@ -15,42 +18,61 @@ SHOWN = 8
 """Names that a message lists."""
 
 
+class Features(NamedTuple):
+    """Features as somebody handed them in: numbers, not yet looked at, and the columns' labels."""
+
+    rows: NDArray[np.float64]
+    labels: Names | None
+
+
+def features_of(name: str, value: Any, shape: str = "(m, n_features)") -> Features:
+    """The numbers and labels of what the caller handed in.
+
+    It runs the caller's code, such as ``__array__``, and is therefore called before a policy takes its lock.
+    """
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return Features(value, None)
+    labels = looked_at(labels_of, value)
+    if type(value) in (list, tuple):
+        for i, row in enumerate(value):
+            if looked_at(labels_of, row) != labels:
+                raise ValueError(f"{name}[{i}] has its features in another order than {name}[0]; hand in a data frame")
+    return Features(real_numbers(name, value, shape), labels)
+
+
 def labels_of(value: Any) -> Names | None:
     """The labels of a data frame's columns, or of the entries of a pandas Series; None for what has none.
 
-    The numbers by which pandas labels unnamed columns are labels too: columns 2, 0, 1 stand in another order than
-    0, 1, 2.
+    A list has those of its first row. The numbers by which pandas labels unnamed columns are labels too: columns
+    2, 0, 1 stand in another order than 0, 1, 2.
     """
-    if type(value) in (np.ndarray, list, tuple):
-        return None
+    if type(value) in (list, tuple):
+        return labels_of(value[0]) if value and type(value[0]) not in (list, tuple) else None
     for attribute in ("column_names", "columns", "index"):  # pyarrow; pandas and polars; a pandas Series
-        try:
-            labels = getattr(value, attribute, None)
-            if labels is not None and not callable(labels):
-                names = tuple(labels)
-                hash(names)
-                return names
-        except Exception:  # noqa: BLE001 - an object of the caller's may do anything when it is looked at
-            return None
+        labels = getattr(value, attribute, None)
+        if labels is not None and not callable(labels):
+            names = tuple(labels)
+            hash(names)
+            return names
     return None
 
 
-def order_of(name: str, value: Any, known: Names | None) -> tuple[list[int] | None, Names | None]:
+def order_of(name: str, found: Names | None, known: Names | None) -> tuple[list[int] | None, Names | None]:
     """Where the features stand that a policy knows by name.
 
     Parameters
     ----------
     name : str
         The argument.
-    value : array_like or data frame
-        What the user handed in.
+    found : tuple of labels, or None
+        The features' labels in the order in which they were handed in.
     known : tuple of labels, or None
         The policy's features; None before it saw named ones.
 
     Returns
     -------
     order : list of int, or None
-        Columns of ``value`` in the policy's order; None where they stand in it already, or have no names.
+        Columns in the policy's order; None where they stand in it already, or have no names.
     names : tuple of labels, or None
         The policy's features, if all goes well.
 
@@ -59,7 +81,6 @@ def order_of(name: str, value: Any, known: Names | None) -> tuple[list[int] | No
     ValueError
         When a name stands twice, is missing or unknown.
     """
-    found = labels_of(value)
     if found is None:
         return None, known
     places = {label: place for place, label in enumerate(found)}

@@ -97,7 +97,10 @@ def learn_answer(agent: Any, code: int, n_arms: int, contrast: Any, won: bool) -
     ``code`` is what :func:`choose` returned for so many arms, ``contrast`` (d,) float64 is x_first - x_second.
     Returns a code of :func:`fastcolst.estimation.learn`. O(d^2) for a linear policy, besides its estimator's cost.
     """
-    return update(agent.rule, agent.state, decoded(code, n_arms), contrast, won)
+    status = update(agent.rule, agent.state, decoded(code, n_arms), contrast, won)
+    if status == LEARNED:
+        agent.state.counters[()].answered += 1
+    return status
 
 
 @kernel

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, answers, check_memory, count, feature_rows, number, real_numbers
+from fastcolst._checks import LARGEST, answers, check_memory, count, feature_rows, number
 from fastcolst.estimation import LEARNED, OVERFLOW, can_refresh, error_of, status_of, with_room
 from fastcolst.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
-from fastcolst.policies.columns import Names, order_of
+from fastcolst.policies.columns import Features, Names, features_of
 from fastcolst.policies.kernels import estimate_is_old, learn_log, probabilities
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
@@ -92,8 +92,9 @@ class LinearPolicy(Policy):
         -----
         The rounds do not advance, but the comparisons count towards the exploration.
         """
+        won, lost = features_of("winners", winners), features_of("losers", losers)
         with self._lock:
-            contrasts, names = self._contrasts("winners", winners, "losers", losers)
+            contrasts, names = self._contrasts("winners", won, "losers", lost)
             self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0), "(winners - losers)")
             self._names = names
 
@@ -118,9 +119,10 @@ class LinearPolicy(Policy):
         ValueError
             For wrong shapes or entries; the policy is then as it was.
         """
+        given = features_of("contrasts", contrasts)
+        won = answers("wins", wins, len(given.rows) if given.rows.ndim else 0)
         with self._lock:
-            rows, names = self._rows("contrasts", contrasts, self._names)
-            won = answers("wins", wins, len(rows))
+            rows, names = self._rows("contrasts", given, self._names)
             out = np.empty(len(rows))
             self._learn_log(rows, won, out)
             self._names = names
@@ -134,7 +136,7 @@ class LinearPolicy(Policy):
         name: str = "contrasts",
     ) -> None:
         """Learn comparisons, all or none, with predictions where ``out`` is not empty; ``name`` is for messages."""
-        before = snapshot(self._state)
+        before, exploring = snapshot(self._state), (self._exploring, self._largest)
         self._make_room(len(contrasts))
         n_learned = 0
         try:
@@ -147,23 +149,24 @@ class LinearPolicy(Policy):
                     )
                 if code != LEARNED:
                     self._make_ready(code, len(contrasts) - n_learned)
-        except BaseException:  # Ctrl-C between two kernels as well
+            self._end_exploration()
+            self._note_exploration()
+        except BaseException:  # Ctrl-C between two kernels, or a warning that was turned into an error, as well
             rewind(before)
             self._start(self._rule, before)
+            self._exploring, self._largest = exploring
             raise
-        self._end_exploration()
-        self._note_exploration()
 
     def _rows(
-        self, name: str, value: ArrayLike, names: Names | None, ndim: int = 2, shape: str | None = None
+        self, name: str, given: Features, names: Names | None, ndim: int = 2, shape: str | None = None
     ) -> tuple[NDArray[np.float64], Names | None]:
         """Checked features in the policy's order, and the names that are the policy's if all goes well."""
-        order, names = order_of(name, value, names)
-        rows = feature_rows(name, value, self._n_features, ndim, shape=shape)
+        order, names = self._order_of(name, given.labels, names)
+        rows = feature_rows(name, given.rows, self._n_features, ndim, shape=shape)
         return (rows if order is None else rows.take(order, axis=-1)), names
 
     def _contrasts(
-        self, name: str, first: ArrayLike, other_name: str, second: ArrayLike, ndim: int = 2
+        self, name: str, first: Features, other_name: str, second: Features, ndim: int = 2
     ) -> tuple[NDArray[np.float64], Names | None]:
         a, names = self._rows(name, first, self._names, ndim)
         b, names = self._rows(other_name, second, names, ndim)
@@ -211,8 +214,9 @@ class LinearPolicy(Policy):
 
     def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
+        given = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
-            rows, _ = self._rows("contexts", contexts, self._names, shape="(n_arms, n_features)")
+            rows, self._names = self._rows("contexts", given, self._names, shape="(n_arms, n_features)")
             utilities: NDArray[np.float64] = rows @ self._estimate().theta
             return utilities
 
@@ -221,8 +225,9 @@ class LinearPolicy(Policy):
 
         With ``ridge=0`` M is inverted for the first time when the exploration ends.
         """
+        given = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
-            rows, _ = self._rows("contexts", contexts, self._names, shape="(n_arms, n_features)")
+            rows, self._names = self._rows("contexts", given, self._names, shape="(n_arms, n_features)")
             if not self._state.counters["factored"]:
                 return np.full(len(rows), np.inf)
             widths: NDArray[np.float64] = np.linalg.norm(rows @ self._state.factor.T, axis=1)
@@ -239,9 +244,11 @@ class LinearPolicy(Policy):
         -------
         float or (m,) float64
         """
-        ndim = 1 if real_numbers("first", first, "(n_features,) or (m, n_features)").ndim == 1 else 2
+        either = "(n_features,) or (m, n_features)"
+        one, other = features_of("first", first, either), features_of("second", second, either)
+        ndim = 1 if one.rows.ndim == 1 else 2
         with self._lock:
-            contrasts, _ = self._contrasts("first", first, "second", second, ndim)
+            contrasts, self._names = self._contrasts("first", one, "second", other, ndim)
             margins = np.atleast_1d(contrasts @ self._estimate().theta)
         out = np.empty_like(margins)
         probabilities(self._rule.model, margins, out)
@@ -278,6 +285,9 @@ class LinearPolicy(Policy):
             return
         self._warned_status = True
         warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[status].format(n=n)}", UserWarning, stacklevel=3)
+
+    def _has_learned(self) -> bool:
+        return self._n_learned > 0
 
     @property
     def _n_learned(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
+import warnings
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count
 from fastcolst._compile import make_agent
 from fastcolst.estimation import FULL, OVERFLOW
-from fastcolst.policies.columns import Names, order_of
+from fastcolst.policies.columns import Names, features_of, order_of
 from fastcolst.policies.duel import Duel, name_the_same
 from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play
 from fastcolst.policies.locks import new_lock
@@ -21,6 +22,9 @@ from fastcolst.policies.protocol import Chunk, draw_block
 from fastcolst.streams import check_rng, entropy_of, generator
 
 __all__ = ["BlindPolicy", "Buffers", "IndexPolicy", "Policy"]
+
+_MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_lock"})
+"""Attributes that a copy has of its own."""
 
 STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
@@ -78,7 +82,8 @@ class Policy:
         self._lock = new_lock()
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
-        self._is_drawn = False  # whether the numbers of the next round lie in the buffers
+        self._drawn_for = 0  # the round whose numbers lie in the buffers
+        self._answering = 0, 0  # round and answers learned before, when an answer was last about to be learned
         self._is_settled = False  # whether a first choice has decided what the parameters left open
         self._exploring = False
 
@@ -95,6 +100,7 @@ class Policy:
         self._rule = rule
         self._state = state
         self._agent = make_agent(rule, state)
+        self._answered = state.counters["answered"]
         self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
 
     def __copy__(self) -> Self:
@@ -116,7 +122,7 @@ class Policy:
 
     def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
         with self._lock:
-            return deepcopy({k: v for k, v in self.__dict__.items() if k not in ("_agent", "_chosen", "_lock")}, memo)
+            return deepcopy({k: v for k, v in self.__dict__.items() if k not in _MADE_ANEW}, memo)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -150,37 +156,36 @@ class Policy:
             Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
             estimate of some hundreds of answers is not what it should be (see ``status``).
         """
+        labels = None
+        if type(contexts) is not np.ndarray or contexts.dtype != np.float64:
+            contexts, labels = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
             names = self._names
             if not (
-                type(contexts) is np.ndarray
+                labels is None
                 and contexts.shape == self._buffers.shape
-                and contexts.dtype == np.float64
                 and contexts.flags.carray
                 and all_moderate(contexts, self._largest)
             ):  # not like the round before: look closely
-                contexts, names = self._look_closely(contexts)
+                contexts, names = self._look_closely(contexts, labels)
             buffers = self._buffers
             before = None if self._is_settled else self._settle(*contexts.shape)
-            if self._exploring:
-                self._end_exploration()
-                self._note_exploration()
-            round_ = self._chosen.item() + 1
-            if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
-                self._note_status()
-            if not self._is_drawn:
-                draw_block(self._rule, self._rng, buffers.raw)
-                self._is_drawn = True  # until they are used: a choice that fails must not cost the stream a round
-            code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
-            if code == ESTIMATE_DUE:
-                self._state.refresh_estimate(self._rule)
-                self._note_status()
-                code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
-            if code < 0:
+            try:
+                if self._exploring:
+                    self._end_exploration()
+                    self._note_exploration()
+                round_ = self._chosen.item() + 1
+                if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
+                    self._note_status()
+                if self._drawn_for != round_:  # a choice that failed cost the stream no round
+                    draw_block(self._rule, self._rng, buffers.raw)
+                    self._drawn_for = round_
+                code = self._choose(contexts, buffers)
+            except BaseException:
                 if before is not None:
                     self._unsettle(before)
-                raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
-            self._is_drawn, self._is_settled, self._names = False, True, names
+                raise
+            self._is_settled, self._names = True, names
             n_arms = len(contexts)
             rest, second = divmod(code, n_arms)  # `decoded`, without the note
             first = rest % n_arms
@@ -191,14 +196,45 @@ class Policy:
                 self._pending[round_] = Asked(duel, code, n_arms, buffers.contrast.copy())
             return duel
 
-    def _look_closely(self, contexts: ArrayLike) -> tuple[NDArray[np.float64], Names | None]:
+    def _look_closely(
+        self, contexts: NDArray[np.float64], labels: Names | None
+    ) -> tuple[NDArray[np.float64], Names | None]:
         """Checked contexts in the policy's order, with buffers of their shape; and the names, if all goes well."""
-        order, names = order_of("contexts", contexts, self._names)
+        order, names = self._order_of("contexts", labels, self._names)
         rows = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
+        if len(rows) == 1 and not self._parameters.get("allow_self_duel", True):
+            raise ValueError("contexts has 1 arm; at least two are wanted where allow_self_duel=False")
         if rows.shape != self._buffers.shape:
-            self._buffers = self._new_buffers(*rows.shape)
-            self._is_drawn = False
+            self._buffers, self._drawn_for = self._new_buffers(*rows.shape), 0
         return (rows if order is None else rows.take(order, axis=1)), names
+
+    def _order_of(self, name: str, labels: Names | None, known: Names | None) -> tuple[list[int] | None, Names | None]:
+        """As :func:`order_of`; warns of names that come after comparisons without any."""
+        order, names = order_of(name, labels, known)
+        if known is None and names is not None and self._has_learned():
+            warnings.warn(
+                f"{name} names its features, and earlier ones had no names: {', '.join(map(str, names))} are taken for "
+                "the features in this order",
+                UserWarning,
+                stacklevel=4,
+            )
+        return order, names
+
+    def _has_learned(self) -> bool:
+        """Whether features have been learned from, which blind policies do not."""
+        return False
+
+    def _choose(self, contexts: NDArray[np.float64], buffers: Buffers) -> int:
+        """What :func:`fastcolst.policies.kernels.choose` returns for a choice that was made."""
+        scratch = buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast
+        code: int = choose(self._agent, contexts, *scratch)
+        if code == ESTIMATE_DUE:
+            self._state.refresh_estimate(self._rule)
+            self._note_status()
+            code = choose(self._agent, contexts, *scratch)
+        if code < 0:
+            raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
+        return code
 
     def update(self, duel: Duel, first_won: bool) -> None:
         """Learn the answer to a duel.
@@ -222,6 +258,11 @@ class Policy:
             if duel.is_self:
                 return
             asked = self._asked(duel)
+            learned = self._answered.item()
+            if self._answering[0] == duel.round and learned > self._answering[1]:  # Ctrl-C came right after that
+                del self._pending[duel.round]
+                return
+            self._answering = duel.round, learned
             while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
                 if code == OVERFLOW:
                     raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")

@@ -38,6 +38,7 @@ COUNTERS = np.dtype(
         np.dtype(
             [
                 ("chosen", np.int64),
+                ("answered", np.int64),
                 ("logged", np.int64),
                 ("exploration_rounds", np.int64),
                 ("exploration_end", np.int64),
@@ -50,9 +51,10 @@ COUNTERS = np.dtype(
 )
 """The record that every state counts in.
 
-chosen: rounds in which arms were chosen. logged: comparisons learned from logs, which count towards the exploration.
-exploration_rounds: tau. exploration_end: rounds chosen when the exploration ended; -1 before. factored: 1 when the Gram
-matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it was last tested for that.
+chosen: rounds in which arms were chosen. answered: answers learned. logged: comparisons learned from logs, which count
+towards the exploration. exploration_rounds: tau. exploration_end: rounds chosen when the exploration ended; -1 before.
+factored: 1 when the Gram matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it
+was last tested for that.
 """
 
 
