@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import numba
 import numpy as np
 import pytest
+from sandbox import Sandbox, Tiny
 
 JIT = not numba.config.DISABLE_JIT
 """False where kernels run as plain Python, some hundred times slower."""
@@ -69,3 +72,18 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data is not here: no folder {folder.name!r} beside the repository")
     return folder
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    return Sandbox(tmp_path)
+
+
+@pytest.fixture
+def tiny(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tiny]:
+    monkeypatch.syspath_prepend(sandbox.modules)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(sandbox.cache))
+    package = Tiny(sandbox)
+    yield package
+    package.forget()

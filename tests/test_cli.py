@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst import _compile, cli
+from fastcolst import cli
+from fastcolst._compile.cache import SOURCES
 from fastcolst.cli import main
 from fastcolst.datasets import Log
 from fastcolst.results import load_result
@@ -578,7 +579,7 @@ def test_cache_tells_the_place_and_the_size_and_clear_empties_it(
 ):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     place = tmp_path / "fastcolst"
-    for version, sizes in ((_compile.SOURCES, (1_500_000,)), ("0123456789ab", (200_000, 300_000))):
+    for version, sizes in ((SOURCES, (1_500_000,)), ("0123456789ab", (200_000, 300_000))):
         assert version is not None
         (place / version).mkdir(parents=True)
         for number, size in enumerate(sizes):

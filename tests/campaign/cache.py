@@ -18,7 +18,7 @@ import numpy as np
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
-from fastcolst import _compile
+from fastcolst._compile import cache
 
 NOBODY = 65_534
 
@@ -96,7 +96,7 @@ def _damaged_entries(campaign: Campaign) -> Tally:
     contents, saved = [], []
     for size in (10, 1_000, 40_000):
         saved.append({"code": sizes.bytes(size), "name": "play", "constants": (1.0, None)})
-        _compile._save_entry(path, f"key {size}", saved[-1])
+        cache._save_entry(path, f"key {size}", saved[-1])
         contents.append((f"key {size}", path.read_bytes()))
     body = pickle.dumps(("key 10", Planted(ran)))
     donor = bytes(32) + body * 3
@@ -108,7 +108,7 @@ def _damaged_entries(campaign: Campaign) -> Tally:
         damaged = damage(rng, content, donor)
         path.write_bytes(damaged)
         try:
-            loaded = _compile._load_entry(path, key)
+            loaded = cache._load_entry(path, key)
         except Exception as error:  # noqa: BLE001 - whatever comes out is the finding
             loaded = error
         good = loaded == (saved[which] if damaged == content else None) and not ran.exists()
@@ -116,7 +116,7 @@ def _damaged_entries(campaign: Campaign) -> Tally:
     other = campaign.folder / "other.nbc"
     for (key, content), (another, _) in zip(contents, contents[1:] + contents[:1], strict=True):
         other.write_bytes(content)  # whole, in the place of another
-        tally.count(_compile._load_entry(other, another) is None, f"{key!r} in the place of {another!r}")
+        tally.count(cache._load_entry(other, another) is None, f"{key!r} in the place of {another!r}")
     return tally
 
 
@@ -139,9 +139,9 @@ def _planted_entries(campaign: Campaign) -> Tally:
 
 def _plant(rng: np.random.Generator, named: Path, trial: str) -> tuple[bool, str]:
     """Whether the entry ran when it may and only then, and what was done to it."""
-    assert _compile.SOURCES is not None
-    folder, ran = named / "fastcolst" / _compile.SOURCES, named.with_suffix(".ran")
-    _compile._make_folder(folder)
+    assert cache.SOURCES is not None
+    folder, ran = named / "fastcolst" / cache.SOURCES, named.with_suffix(".ran")
+    cache._make_folder(folder)
     entry = folder / "entry.nbc"
     body = pickle.dumps(("key", Planted(ran)))
     entry.write_bytes(hashlib.sha256(body).digest() + body)
@@ -168,7 +168,7 @@ def _plant(rng: np.random.Generator, named: Path, trial: str) -> tuple[bool, str
                 trusted = False
                 done.append("of another user")
     try:
-        _compile._load_entry(_compile._folder() / entry.name, "key")
+        cache._load_entry(cache._folder() / entry.name, "key")
         refused = False
     except OSError:
         refused = True

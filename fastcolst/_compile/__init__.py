@@ -1,0 +1,52 @@
+"""How fastcolst compiles: the only modules that talk to Numba's decorators, its internals and its cache.
+
+Three decorators serve the whole package:
+
+``helper``
+    a function called by kernels; compiled into its callers, never cached by itself.
+``kernel``
+    a function called from Python; its machine code is cached on disk.
+``generic``
+    a function ``f(self, ...)`` that means ``self.f(...)``, in Python and in kernels alike. Models, estimators and
+    rules are registered NamedTuples with ordinary methods, and kernels reach those methods through generic
+    functions, so that one kernel source serves every combination.
+
+``flags`` holds the options of all compiled functions, ``parts`` is how those that kernels call are linked into them,
+``cache`` keeps machine code on disk, and ``handles`` pass a policy's rule and state.
+"""
+
+from __future__ import annotations
+
+from fastcolst._compile.cache import CacheContents, cache_contents, cache_info, clear_cache
+from fastcolst._compile.decorators import (
+    COMPILER_LOCK,
+    KERNELS,
+    generic,
+    helper,
+    in_kernels,
+    kernel,
+    register,
+    registered,
+)
+from fastcolst._compile.handles import handle, make_agent, shared_fields, slot
+from fastcolst._compile.intrinsics import times_power_of_two
+
+__all__ = [
+    "COMPILER_LOCK",
+    "KERNELS",
+    "CacheContents",
+    "cache_contents",
+    "cache_info",
+    "clear_cache",
+    "generic",
+    "handle",
+    "helper",
+    "in_kernels",
+    "kernel",
+    "make_agent",
+    "register",
+    "registered",
+    "shared_fields",
+    "slot",
+    "times_power_of_two",
+]

@@ -1,0 +1,237 @@
+"""What makes functions compiled, functions of methods generic, and the classes of those methods known to kernels."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.extending import overload
+
+from fastcolst._compile.cache import attach_cache
+from fastcolst._compile.flags import FLAGS, INLINED, PART, WHOLE
+
+__all__ = [
+    "COMPILER_LOCK",
+    "KERNELS",
+    "generic",
+    "helper",
+    "in_kernels",
+    "kernel",
+    "overload_in_kernels",
+    "register",
+    "registered",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+KERNELS: list[Any] = []
+"""Every dispatcher made by :func:`kernel`, in order of definition."""
+
+try:
+    from numba.core.compiler_lock import global_compiler_lock
+
+    COMPILER_LOCK: Any = global_compiler_lock._lock
+except (ImportError, AttributeError):  # Numba moved its internals
+    COMPILER_LOCK = threading.RLock()
+"""Held by whoever compiles, and in a forked process for ever if nobody waits for that before."""
+
+_REGISTERED: set[type] = set()
+_GENERIC: set[str] = set()
+"""Names of the methods that kernels call."""
+
+
+# --- functions ----------------------------------------------------------------------------------------------
+
+
+def helper(function: F) -> F:
+    """Compile a function that kernels call."""
+    if numba.config.DISABLE_JIT:
+        return function
+    compiled = numba.njit(**FLAGS, **WHOLE)(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return compiled(*arguments)
+
+    overload_in_kernels(call, lambda *_: function)
+    return call  # type: ignore[return-value]
+
+
+def kernel(function: F) -> F:
+    """Compile a function that Python calls, and keep its machine code on disk."""
+    compiled = numba.njit(**FLAGS, **WHOLE)(function)
+    if not numba.config.DISABLE_JIT:
+        attach_cache(compiled)
+    KERNELS.append(compiled)
+    return compiled  # type: ignore[no-any-return]
+
+
+def in_kernels(compiled: Callable[..., Any]) -> Callable[[F], F]:
+    """Let kernels call ``compiled`` for a scalar where Python, and kernels for arrays, call the decorated function."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(x: Any) -> Any:
+            return function(x)
+
+        overload_in_kernels(call, lambda x: compiled if isinstance(x, types.Float) else function)
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def generic(function: F) -> F:
+    """Let ``function(self, ...)`` call the method of that name, in Python and in kernels.
+
+    The body of ``function`` is what a registered class without such a method gets.
+    """
+    name = function.__name__
+    _GENERIC.add(name)
+
+    @functools.wraps(function)
+    def call(self: Any, *arguments: Any) -> Any:
+        return _for_kernels(getattr(type(self), name, function))(self, *arguments)
+
+    def method(self: Any, *_: Any) -> Callable[..., Any] | None:
+        cls = getattr(self, "instance_class", None)
+        return _for_kernels(getattr(cls, name, function)) if cls in _REGISTERED else None
+
+    # LLVM deems the normal law's tails too long to inline by itself, and without that a loop over them never vectorises
+    overload_in_kernels(call, method, forceinline=name in INLINED)
+    return call  # type: ignore[return-value]
+
+
+def _for_kernels(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What kernels call for a method: where people's calls are checked first, what comes after the checks."""
+    unchecked: Callable[..., Any] = getattr(method, "for_kernels", method)
+    return unchecked
+
+
+def overload_in_kernels(call: Callable[..., Any], choose: Callable[..., Any], **flags: Any) -> None:
+    """Let kernels, where they call ``call``, run what ``choose`` returns for the types of the arguments."""
+    names = ", ".join(inspect.signature(call).parameters)  # an overload that takes *args does not lower
+    chooser = eval(f"lambda {names}: choose({names})", {"choose": choose})  # noqa: S307
+    overload(call, jit_options={**FLAGS, **PART, **flags}, strict=False)(chooser)
+
+
+# --- classes ------------------------------------------------------------------------------------------------
+
+
+def register(cls: C) -> C:
+    """Make the methods of a NamedTuple callable from kernels. Use it as a class decorator.
+
+    Fields annotated ``float`` are converted when an instance is built, so that ``Cauchy(1)`` and ``Cauchy(1.0)``
+    share their machine code. A method ``checked(self)``, where there is one, is called then: it raises ``ValueError``
+    for a bad field and returns the instance to use.
+
+    Parameters
+    ----------
+    cls : type
+        A class that derives from ``typing.NamedTuple`` directly, has at least one field, and whose fields are numbers,
+        arrays or registered instances. Methods must be written in the subset of Python that Numba compiles; class
+        attributes are invisible to them (use fields or module globals).
+
+    Raises
+    ------
+    TypeError
+        When ``cls`` is not a NamedTuple, has no field, or a method for kernels sets an attribute.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> import fastcolst as fc
+    >>> @fc.register
+    ... class Box(NamedTuple):
+    ...     side: float = 1.0
+    ...     def fill(self, rng, out):
+    ...         for i in range(out.shape[0]):
+    ...             for k in range(out.shape[1]):
+    ...                 out[i, k] = self.side * rng.random()
+    >>> Box(2).side
+    2.0
+    """
+    if not (isinstance(cls, type) and cls.__bases__ == (tuple,) and hasattr(cls, "_fields")):
+        from fastcolst._checks import brief  # which needs kernels
+
+        raise TypeError(f"register needs a class that derives from typing.NamedTuple, got {brief(cls)}")
+    if cls in _REGISTERED:
+        return cls
+    fields: tuple[str, ...] = cls._fields
+    if not fields:
+        raise TypeError(f"{cls.__name__} has no field; a registered NamedTuple needs at least one")
+    for name in sorted(_GENERIC & vars(cls).keys()):
+        _refuse_rebinding(cls, vars(cls)[name])
+    floats = [name for name in fields if _is_float(cls.__annotations__.get(name))]
+    plain_new = cls.__new__
+
+    def new(klass: type, *args: Any, **kwargs: Any) -> Any:
+        self = plain_new(klass, *args, **kwargs)
+        for name in floats:
+            value = getattr(self, name)
+            if type(value) is not float:
+                self = self._replace(**{name: _as_float(klass, name, value)})
+        return self.checked() if hasattr(klass, "checked") else self
+
+    new.__signature__ = inspect.signature(plain_new)  # type: ignore[attr-defined]
+    cls.__new__ = new  # type: ignore[method-assign, assignment]
+    _REGISTERED.add(cls)
+    return cls
+
+
+def _refuse_rebinding(cls: type, method: Any) -> None:
+    """Refuse ``memory.theta = ...`` in a method that kernels call, or in a function of its module that this one calls.
+
+    In Python a NamedTuple refuses it. In kernels it would compile, and rebind the field of a handle that nobody else
+    holds: the caller would never see the new value.
+    """
+    todo, seen = [method], []
+    while todo:
+        function = todo.pop()
+        function = getattr(function, "py_func", getattr(function, "__wrapped__", function))
+        code = getattr(function, "__code__", None)
+        if code is None or function.__module__ != cls.__module__ or function in seen:
+            continue
+        seen.append(function)
+        for instruction in dis.get_instructions(code):
+            if instruction.opname == "STORE_ATTR":
+                name = instruction.argval
+                raise TypeError(
+                    f"{cls.__name__}: {function.__name__} sets the attribute {name}, which its caller would never see; "
+                    f"arrays are changed in place: .{name}[:] = ..., or .{name}[()] = ... where there is one number"
+                )
+        todo += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+
+
+def registered(value: Any, argument: str) -> Any:
+    """A user's NamedTuple as an instance of a registered class, its fields converted and checked.
+
+    Raises
+    ------
+    ValueError
+        When its class cannot be registered; the message opens with the name of the argument.
+    """
+    try:
+        cls = register(type(value))
+    except TypeError as error:
+        raise ValueError(f"{argument}: {error}") from None
+    return cls(*value)
+
+
+def _is_float(annotation: object) -> bool:
+    return getattr(annotation, "__forward_arg__", annotation) in (float, "float")
+
+
+def _as_float(cls: type, name: str, value: object) -> float:
+    from fastcolst._checks import brief, real_number  # which need kernels
+
+    try:
+        return real_number(value)
+    except Exception:  # noqa: BLE001 - numbers of the caller's own may raise what they like
+        raise ValueError(f"{cls.__name__}: {name} is {brief(value)}; a number is wanted") from None
