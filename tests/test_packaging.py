@@ -70,7 +70,7 @@ def test_all_public_names_are_there_and_documented():
 def modules_after(statement: str) -> set[str]:
     program = f"import json, sys; {statement}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+    return set(json.loads(done.stdout))
 
 
 def test_importing_brings_in_no_optional_package():
@@ -85,11 +85,13 @@ def test_the_command_begins_with_nothing_that_is_slow():
 
 
 def test_public_names_are_what_the_type_checker_sees():
-    tree = ast.parse((ROOT / "fastcolst" / "__init__.py").read_text(encoding="utf-8"))
-    seen = {
-        name.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names
-    }
-    assert sorted(seen) == sorted(["__version__", *fc.__all__])
+    tree = ast.parse((Path(fc.__file__).parent / "__init__.pyi").read_text(encoding="utf-8"))
+    names = [(name, node.module) for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names]
+    seen = {name.asname: module for name, module in names if name.asname == name.name}  # others are not exported
+    assert len(seen) == len(names)
+    assert seen.pop("__version__") == "fastcolst._version"
+    assert seen == {name: f"fastcolst.{home}" for name, home in fc._HOME.items()}
+    assert sorted(seen) == sorted(fc.__all__)
     for name, module in seen.items():
         assert getattr(fc, name) is getattr(importlib.import_module(module), name)
 
@@ -106,6 +108,26 @@ def test_public_names_are_what_the_type_checker_sees():
 )
 def test_names_are_there_however_they_are_asked_for(statement: str):
     assert "fastcolst" in modules_after(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "missing"),
+    [
+        ("fc.BradleyTerry", {"fastcolst.policies", "fastcolst.studies", "fastcolst.datasets"}),
+        ("fc.comparison", {"fastcolst.policies", "fastcolst.studies", "fastcolst.datasets"}),
+        ("fc.FileFormatError", {"fastcolst.policies", "fastcolst.studies", "fastcolst.datasets"}),
+        ("assert not hasattr(fc, '__wrapped__')", {"fastcolst.comparison", "numba", "numpy"}),
+        ("assert not hasattr(fc, 'Clostim')", {"fastcolst.comparison", "numba", "numpy"}),
+    ],
+)
+def test_a_name_brings_in_what_it_needs(statement: str, missing: set[str]):
+    assert modules_after(f"import fastcolst as fc; {statement}") & missing == set()
+
+
+@pytest.mark.parametrize("home", sorted({*fc._HOME.values()}))
+def test_any_name_may_be_the_first(home: str):
+    name = next(name for name in fc.__all__ if fc._HOME[name] == home)
+    assert f"fastcolst.{home}" in modules_after(f"import fastcolst as fc; fc.{name}; fc.{home}")
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

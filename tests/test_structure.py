@@ -19,17 +19,16 @@ def imports_of(package: Path) -> dict[str, set[str]]:
     """The modules of a package that each of them imports, wherever in its file the line stands.
 
     A name that is imported from a package counts as its module where there is one, else as the package itself. Left out
-    is what the package's own ``__init__`` tells type checkers: at run time it imports that when it is asked for.
+    is what the package's own ``__init__`` imports when it is asked for.
     """
     paths = [path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py")]
     modules = {".".join(path.parts).removesuffix(".__init__"): package.parent / f"{path}.py" for path in paths}
-    return {name: {*_imported(name, path, modules)} - {name} for name, path in modules.items()}
+    return {name: {*_imported(path, modules)} - {name} for name, path in modules.items()}
 
 
-def _imported(name: str, path: Path, modules: dict[str, Path]) -> Iterator[str]:
+def _imported(path: Path, modules: dict[str, Path]) -> Iterator[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = tree.body if path.parent.name == name else ast.walk(tree)
-    for node in nodes:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom):
