@@ -306,3 +306,40 @@ def test_the_contents_of_the_cache_are_told_and_removed(tiny):
     assert _compile.cache_contents() == (place, nothing, nothing)
     assert list(Path(place).iterdir()) == [stranger]
     assert tiny.climb() == (7.0, True)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("way", ["clear", "age"])
+def test_what_is_not_ours_is_never_removed(tiny, way):
+    """Not even where a folder is called as one of ours would be: a commit of somebody's, say."""
+    place = tiny.sandbox.cache / "tiny"
+    theirs, linked, elsewhere = place / "0123456789ab", place / "0123456789ac", tiny.sandbox.cache / "elsewhere"
+    theirs.mkdir(mode=0o700, parents=True)
+    elsewhere.mkdir()
+    for folder in (theirs, elsewhere):
+        (folder / "thesis.txt").write_text("years of work")
+        (folder / "tiny.kernels.entry-0123456789abcdef.nbc").write_bytes(b"ours")
+    linked.symlink_to(elsewhere)
+    os.utime(theirs, (time.time() - 60 * 86_400,) * 2)
+    module = tiny.load()
+    if way == "age":
+        module.climb(module.Hill(2.0), 3.0)
+    else:
+        sys.modules["tiny._compile"].clear_cache()
+    assert [path.name for path in theirs.iterdir()] == ["thesis.txt"]
+    assert len(list(elsewhere.iterdir())) == 2
+
+
+@pytest.mark.jit
+def test_a_cache_that_is_cleared_meanwhile_is_no_reason_to_warn(tiny, monkeypatch):
+    module = tiny.load()
+    cache = sys.modules["tiny._compile.cache"]
+    save = cache._save_entry
+
+    def cleared(*arguments):
+        cache.clear_cache()
+        save(*arguments)
+
+    monkeypatch.setattr(cache, "_save_entry", cleared)
+    module.climb(module.Hill(2.0), 3.0)  # a warning would be an error
+    assert tiny.entries() == []

@@ -19,7 +19,6 @@ import os
 import pickle
 import pkgutil
 import re
-import shutil
 import stat
 import sys
 import tempfile
@@ -227,7 +226,20 @@ def _versions(place: Path) -> list[Path]:
     """The folders of all versions."""
     if not place.is_dir():
         return []
-    return [path for path in place.iterdir() if re.fullmatch("[0-9a-f]{12}", path.name) and path.is_dir()]
+    return [
+        path
+        for path in place.iterdir()
+        if re.fullmatch("[0-9a-f]{12}", path.name) and path.is_dir() and not path.is_symlink()
+    ]
+
+
+def _remove(folder: Path) -> None:
+    """Remove the entries of a version, and its folder unless it holds something else, which is somebody's own."""
+    for path in folder.glob("*-*"):
+        if re.fullmatch(r"[\w.<>]+-[0-9a-f]{16}\.(nbc|\w+\.tmp)", path.name):
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not empty, or another process was faster
+        folder.rmdir()
 
 
 def _note_use(folder: Path) -> None:
@@ -243,7 +255,7 @@ def _remove_unused(place: Path) -> None:
         used = sorted(((folder.stat().st_mtime, folder) for folder in _versions(place)), reverse=True)
         for rank, (last_use, folder) in enumerate(used):
             if rank >= KEPT_VERSIONS or time.time() - last_use > UNUSED_DAYS * DAY:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
 
 
 def _classes_in(type_: types.Type) -> Iterator[type]:
@@ -329,6 +341,8 @@ try:
                     _make_folder(folder)
                     _remove_unused(folder.parent)
                 _save_entry(_folder() / name, key, data._reduce())  # looked at again, now that it is there
+            except FileNotFoundError:  # another process has just cleared the cache: the next one keeps it
+                return
             except OSError as error:
                 _warn_uncached(error)
 
@@ -390,7 +404,7 @@ def clear_cache() -> tuple[str, CacheContents]:
     versions = _versions(_place())
     removed = _contents(versions)
     for folder in versions:
-        shutil.rmtree(folder)
+        _remove(folder)
     return str(_place()), removed
 
 
