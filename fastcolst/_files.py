@@ -46,6 +46,7 @@ __all__ = [
     "optional_import",
     "read_json",
     "read_toml",
+    "read_whole",
     "seal",
     "write_atomically",
 ]
@@ -115,6 +116,13 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise FileFormatError(f"{os.fspath(path)!r} is no regular file")
         yield file
+
+
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """All bytes of a file, which must be one and fit :func:`most_bytes`; raises as :func:`opened` does."""
+    with opened(path) as file:
+        check_claim(os.fspath(path), "the file", size := os.fstat(file.fileno()).st_size, size)
+        return file.read()
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastcolst._checks import as_array, brief, entries, path_text, whole_number
-from fastcolst._files import FileFormatError, optional_import, write_atomically
+from fastcolst._files import FileFormatError, check_claim, optional_import, read_whole, write_atomically
 from fastcolst._words import align
 
 if TYPE_CHECKING:
@@ -255,9 +255,9 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     """
     path = path_text("path", path)
     optional_import("pyarrow", "load_result")
-    data = Path(path).read_bytes()
+    data = read_whole(path)
     try:
-        return _from_bytes(data)
+        return _from_bytes(path, data)
     except FileFormatError as error:
         raise FileFormatError(f"{os.fspath(path)!r}: {error}") from error.__cause__
     except Exception as error:  # damaged bytes can trip a decoder in any way it knows
@@ -320,7 +320,7 @@ def _to_bytes(result: Result) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _from_bytes(data: bytes) -> Result:
+def _from_bytes(path: str, data: bytes) -> Result:
     pa = optional_import("pyarrow", "load_result")
     pq = optional_import("pyarrow.parquet", "load_result")
     file = pq.ParquetFile(pa.BufferReader(data))
@@ -333,6 +333,8 @@ def _from_bytes(data: bytes) -> Result:
     header = json.loads(text)
     if header["version"] != FORMAT_VERSION:
         raise FileFormatError(f"format version {header['version']!r}; this fastcolst reads {FORMAT_VERSION}")
+    rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
+    check_claim(path, f"the table of {rows:,} rows and {n_columns:,} columns", 8 * rows * n_columns, len(data))
     result = _assemble(header, file.read(use_threads=False))
     if _digest(result) != header["sha256"]:
         raise FileFormatError("the numbers are damaged")

@@ -20,6 +20,7 @@ import math
 import operator
 import os
 import platform
+import re
 from collections.abc import Iterator
 from io import RawIOBase
 from pathlib import Path
@@ -29,7 +30,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._files import FileFormatError, is_sealed, optional_import, seal, write_atomically
+from fastcolst._files import FileFormatError, is_sealed, optional_import, read_whole, seal, write_atomically
 from fastcolst._version import __version__
 from fastcolst.cells import Cell, Outcome, Work, check_amounts
 from fastcolst.simulation import processors
@@ -76,7 +77,7 @@ class Manifest(NamedTuple):
     def read(cls, folder: Path, earlier: bool = False) -> Manifest:
         """The manifest of a folder; with ``earlier`` also one of the first format, which has no digest."""
         path = folder / MANIFEST
-        data = path.read_bytes()
+        data = read_whole(path)
         try:
             content = json.loads(data)
             content.pop("digest", None)
@@ -170,6 +171,13 @@ def short(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
+def _remove_unfinished(folder: Path, name: str) -> None:
+    """Remove what a process that was killed left of files with such names, a pattern, half-written."""
+    for entry in os.scandir(folder):
+        if re.fullmatch(rf"\.{name}\.[0-9a-f]{{16}}\.tmp", entry.name):
+            Path(entry.path).unlink()
+
+
 class Store:
     """A study's folder, held by one process at a time, which alone writes."""
 
@@ -186,8 +194,8 @@ class Store:
                 self._check_content()
                 (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(self.folder / LOCK))
-                for entry in self.folder.glob(f".{MANIFEST}.*.tmp"):  # of a process that was killed
-                    entry.unlink()
+                _remove_unfinished(self.folder, re.escape(MANIFEST))
+                _remove_unfinished(self.folder / CELLS, r"\d{5}-\d{5}-\d{5,}\.parquet")
                 self._settle()
                 self.damaged = self._remove_damaged()
                 self._settle_timings()
@@ -206,7 +214,8 @@ class Store:
         if not self._resume and content:
             raise FileExistsError(errno.EEXIST, "the folder is not empty; resume (--resume), or choose another one")
         begun = {name for name in content if name in (CELLS, LOCK) or name.startswith(f".{MANIFEST}.")}
-        if MANIFEST not in content and content != begun:  # killed before it had one
+        is_ours = content == begun and not (CELLS in content and any(os.scandir(self.folder / CELLS)))
+        if MANIFEST not in content and not is_ours:  # ours was killed before it had one
             raise FileExistsError(errno.EEXIST, "the folder holds something other than a study; choose another one")
 
     def _settle(self) -> None:
@@ -228,7 +237,7 @@ class Store:
         path = self.folder / TIMINGS
         if not path.exists():
             return
-        lines = path.read_bytes().splitlines(keepends=True)
+        lines = read_whole(path).splitlines(keepends=True)
         there = {entry.name for entry in os.scandir(self.folder / CELLS)}
         kept = [line for line in lines if (timing(line, self._place) or ("", []))[0] in there]
         if kept != lines:
@@ -240,19 +249,20 @@ class Store:
         damaged = []
         for entry in os.scandir(self.folder / CELLS):
             path = Path(entry.path)
-            if entry.name in names and not is_sealed(path.read_bytes(), self._place + entry.name):
+            if entry.name in names and not self._is_whole(path):
                 path.unlink()
                 damaged.append(entry.name)
         return sorted(damaged)
 
+    def _is_whole(self, path: Path) -> bool:
+        try:
+            return is_sealed(read_whole(path), self._place + path.name)
+        except FileFormatError:  # a pipe, a device
+            return False
+
     def missing(self) -> list[Cell]:
-        """The cells without a file, after what a killed process left half-written is removed."""
-        found = set()
-        for entry in os.scandir(self.folder / CELLS):
-            if entry.name.endswith(".tmp"):
-                Path(entry.path).unlink()
-            else:
-                found.add(entry.name)
+        """The cells without a file."""
+        found = {entry.name for entry in os.scandir(self.folder / CELLS)}
         cells = self.manifest.cells
         missing = [cell for cell in cells if cell.name not in found]
         self.done = len(cells) - len(missing)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import brief, plain_text
-from fastcolst._files import FileFormatError, is_sealed, optional_import
+from fastcolst._files import FileFormatError, decoding, is_sealed, optional_import, read_whole
 from fastcolst.cells import Cell
 from fastcolst.results import TABLES, Result
 from fastcolst.store import CELLS, TIMINGS, Manifest, timing
@@ -88,12 +88,16 @@ class FinishedCells:
         """A cell's numbers as an Arrow table, from the very bytes that this study wrote for it."""
         pa, pq = optional_import("pyarrow", "a study"), optional_import("pyarrow.parquet", "a study")
         path = self.folder / CELLS / cell.name
-        data = path.read_bytes()
+        data = read_whole(path)
         if not is_sealed(data, self._place + cell.name):
             raise FileFormatError(
                 f"{os.fspath(path)!r} is damaged, or a cell of another study; resume the study to compute it anew"
             )
-        return pq.ParquetFile(pa.BufferReader(data)).read(["run", "round", *TABLES], use_threads=False)
+        with decoding(os.fspath(path)):
+            table = pq.ParquetFile(pa.BufferReader(data)).read(["run", "round", *TABLES], use_threads=False)
+            if len(table) != cell.n_runs * len(self._manifest.scenarios[cell.scenario]["rounds"]):
+                raise FileFormatError(f"{os.fspath(path)!r} has {len(table):,} rows, which are not those of its cell")
+            return table
 
     def to_pandas(self) -> Any:
         """Return a tidy pandas DataFrame, a row for each scenario, policy, run (from 0) and checkpoint that is there.
@@ -145,7 +149,7 @@ class FinishedCells:
     def _seconds_by_cell(self) -> dict[str, list[float]]:
         """Seconds of the runs by a cell's name."""
         with contextlib.suppress(FileNotFoundError):
-            lines = (self.folder / TIMINGS).read_bytes().splitlines(keepends=True)
+            lines = read_whole(self.folder / TIMINGS).splitlines(keepends=True)
             return dict(found for line in lines if (found := timing(line, self._place)))
         return {}
 

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -440,3 +442,15 @@ def test_what_to_install_is_said(tmp_path, monkeypatch, call):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'fastcolst\[study\]'"):
         call(tmp_path / "result.parquet")
+
+
+def test_a_file_that_claims_more_than_it_can_hold_is_refused_unread(tmp_path):
+    """Zeros by the million: a thousandth of their size in the file."""
+    path, bomb, k = tmp_path / "result.parquet", tmp_path / "bomb.parquet", 20_000_000
+    Result(**fields()).save(path)
+    columns = {name: np.zeros(k) for name in ("a", "b")}
+    table = pa.table(columns).replace_schema_metadata(pq.read_schema(path).metadata)
+    pq.write_table(table, bomb, compression="zstd")
+    assert bomb.stat().st_size < 2**18
+    with pytest.raises(FileFormatError, match="claims 320,000,000 bytes"):
+        load_result(bomb)

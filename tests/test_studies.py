@@ -192,7 +192,7 @@ def test_resuming_computes_only_what_is_missing(tmp_path, monkeypatch, one_run_a
     lost = sorted(before)[3:6]
     for name in lost:
         (tmp_path / "cells" / name).unlink()
-    (tmp_path / "cells" / ".00000-00000-00000.parquet.0123.tmp").write_bytes(b"half")
+    (tmp_path / "cells" / ".00000-00000-00000.parquet.0123456789abcdef.tmp").write_bytes(b"half")
     computed = []
     compute = executors.compute_cell
     monkeypatch.setattr(executors, "compute_cell", lambda task, stop: computed.append(task) or compute(task, stop))
@@ -982,3 +982,30 @@ def test_a_manifest_that_was_left_half_written_is_swept_away(tmp_path):
     (tmp_path / ".manifest.json.0123456789abcdef.tmp").write_text('{"format')
     small().run(tmp_path, progress=False)
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+
+
+# --- what is no file, and what is not ours ------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+@pytest.mark.parametrize("name", ["manifest.json", "timings.jsonl", "cells/00000-00000-00000.parquet"])
+def test_pipes_and_devices_are_refused_and_not_waited_for(tmp_path, name):
+    study = small()
+    study.run(tmp_path, progress=False)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(fc.FileFormatError, match="is no regular file"):
+        fc.load_study(tmp_path).to_pandas()
+        fc.load_study(tmp_path).seconds()
+    if name.startswith("cells"):
+        study.run(tmp_path, progress=False)
+        assert (tmp_path / name).is_file()
+
+
+def test_a_folder_with_cells_of_somebody_else_is_left_alone(tmp_path):
+    mine = tmp_path / "cells" / "measurements.tmp"
+    mine.parent.mkdir()
+    mine.write_text("of a year")
+    with pytest.raises(OSError, match="something other than a study"):
+        small().run(tmp_path, progress=False)
+    assert mine.read_text() == "of a year"
