@@ -158,7 +158,7 @@ def register(cls: C) -> C:
     2.0
     """
     if not (isinstance(cls, type) and cls.__bases__ == (tuple,) and hasattr(cls, "_fields")):
-        from fastcolst._checks import brief  # which needs kernels
+        from fastcolst._words import brief
 
         raise TypeError(f"register needs a class that derives from typing.NamedTuple, got {brief(cls)}")
     if cls in _REGISTERED:
@@ -229,7 +229,7 @@ def _is_float(annotation: object) -> bool:
 
 
 def _as_float(cls: type, name: str, value: object) -> float:
-    from fastcolst._checks import brief, real_number  # which need kernels
+    from fastcolst._words import brief, real_number
 
     try:
         return real_number(value)
