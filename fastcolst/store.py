@@ -214,7 +214,7 @@ class Store:
         if not self._resume and content:
             raise FileExistsError(errno.EEXIST, "the folder is not empty; resume (--resume), or choose another one")
         begun = {name for name in content if name in (CELLS, LOCK) or name.startswith(f".{MANIFEST}.")}
-        is_ours = content == begun and not (CELLS in content and any(os.scandir(self.folder / CELLS)))
+        is_ours = content == begun and not (CELLS in content and any((self.folder / CELLS).iterdir()))
         if MANIFEST not in content and not is_ours:  # ours was killed before it had one
             raise FileExistsError(errno.EEXIST, "the folder holds something other than a study; choose another one")
 
