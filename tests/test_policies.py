@@ -676,7 +676,7 @@ def test_a_copy_goes_on_by_itself_and_takes_the_same_answers(duplicate):
     ids=lambda policy: type(policy).__name__,
 )
 def test_repr_and_parameters_rebuild_the_policy(policy):
-    names = {**vars(fc), "inf": math.inf}
+    names = {"inf": math.inf, **{name: getattr(fc, name) for name in fc.__all__}}
     rebuilt = eval(repr(policy), names)  # noqa: S307 - the promise under test
     assert repr(rebuilt) == repr(policy)
     again = type(policy)(**policy.get_params())
