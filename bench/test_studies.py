@@ -8,8 +8,8 @@ import pytest
 
 import fastcolst as fc
 from fastcolst import cells as cutting
-from fastcolst.cells import compute_cell
-from fastcolst.store import Manifest, Store
+from fastcolst.experiments.cells import compute_cell
+from fastcolst.experiments.store import Manifest, Store
 
 POLICY = {"CoLSTIM": {"name": "CoLSTIM", "estimator": "sgd"}}
 SCENARIO = {"hard": {"name": "hard", "n_arms": 50, "n_features": 10}}

@@ -29,18 +29,18 @@ _HOME = {
     "StaD": "policies",
     "SupCoLSTIM": "policies",
     "UniformPairs": "policies",
-    "Scenario": "problems",
-    "ScoredArms": "problems",
+    "Scenario": "experiments.problems",
+    "ScoredArms": "experiments.problems",
     "Fit": "regression",
     "PreferenceRegression": "regression",
     "fit": "regression",
-    "FileFormatError": "results",
-    "Result": "results",
-    "load_result": "results",
-    "simulate": "simulation",
-    "Study": "studies",
-    "StudyResult": "studies",
-    "load_study": "studies",
+    "FileFormatError": "experiments.results",
+    "Result": "experiments.results",
+    "load_result": "experiments.results",
+    "simulate": "experiments.simulation",
+    "Study": "experiments.studies",
+    "StudyResult": "experiments.studies",
+    "load_study": "experiments.studies",
 }
 """The public names, and the module that each comes from."""
 
@@ -51,7 +51,7 @@ def __getattr__(name):
     """Import what a public name means, or a module that some come from."""
     import importlib
 
-    if name in _HOME.values():
+    if name in {home.partition(".")[0] for home in _HOME.values()}:
         return importlib.import_module(f"fastcolst.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'fastcolst' has no attribute {name!r}")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fastcolst._files import machine_bytes
 from fastcolst._words import brief, looked_at, plain_text, real_number, whole_number
-from fastcolst.selection import all_moderate
+from fastcolst.kernels.selection import all_moderate
 
 __all__ = [
     "LARGEST",

@@ -38,7 +38,10 @@ from fastcolst._interrupt import INTERRUPTED, TOLD
 from fastcolst._words import align
 from fastcolst.datasets import read_log, replay
 from fastcolst.estimation import SCORES
-from fastcolst.executors import leave_with_parent
+from fastcolst.experiments.executors import leave_with_parent
+from fastcolst.experiments.simulation import processors
+from fastcolst.paper.report import outcome, verdicts, write_report
+from fastcolst.paper.reproduction import TARGETS, Settings, reproduce
 from fastcolst.plotting import (
     PICTURES,
     REPLAY_SIZE,
@@ -49,9 +52,6 @@ from fastcolst.plotting import (
     study_figure,
 )
 from fastcolst.policies import REGISTRY
-from fastcolst.report import outcome, verdicts, write_report
-from fastcolst.reproduction import TARGETS, Settings, reproduce
-from fastcolst.simulation import processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

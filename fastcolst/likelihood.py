@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf, curvature, pdf, score
-from fastcolst.linalg import (
+from fastcolst.kernels.linalg import (
     PIVOT_TOLERANCE,
     dot,
     factorise,

@@ -124,7 +124,7 @@ def regret_figure(result: Regret, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from fastcolst.plotting import new_figure, regret_figure
-    >>> from fastcolst.results import Result
+    >>> from fastcolst.experiments.results import Result
     >>> result = Result(rounds=[50, 100], average_regret={"Mine": [[20.0, 40.0], [22.0, 44.0]]},
     ...                 weak_regret={"Mine": [[10.0, 20.0], [11.0, 21.0]]},
     ...                 self_duels={"Mine": [[0, 0], [0, 0]]}, seconds={"Mine": [0.1, 0.3]},

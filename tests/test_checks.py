@@ -10,7 +10,7 @@ import pytest
 
 import fastcolst as fc
 from fastcolst._checks import brief, check_memory, real_numbers
-from fastcolst.simulation import checkpoint_rounds
+from fastcolst.experiments.simulation import checkpoint_rounds
 
 LOG = fc.Log.from_arrays([[1.0, 2.0], [0.5, -1.0]], [True, False])
 EASY = fc.Scenario.easy(n_arms=3, n_features=2)

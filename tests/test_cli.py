@@ -23,7 +23,7 @@ from fastcolst import cli
 from fastcolst._compile.cache import SOURCES
 from fastcolst.cli import main
 from fastcolst.datasets import Log
-from fastcolst.results import load_result
+from fastcolst.experiments.results import load_result
 
 SMALL = ["simulate", "--arms", "5", "--features", "2", "--horizon", "60", "--runs", "2", "--seed", "7"]
 SMALL += ["--estimator", "sgd"]
@@ -481,7 +481,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 
 @posix
 @pytest.mark.parametrize("command", [AS_MODULE, AS_SCRIPT], ids=["module", "script"])
-@pytest.mark.parametrize("module", ["fastcolst.cli", "numba", "numba.core.types", "scipy", "fastcolst.studies"])
+@pytest.mark.parametrize(
+    "module", ["fastcolst.cli", "numba", "numba.core.types", "scipy", "fastcolst.experiments.studies"]
+)
 def test_ctrl_c_during_imports_is_one_line_and_130(tmp_path: Path, module: str, command: list[str]):
     done = interrupted_at(module, tmp_path, command)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastcolst: interrupted\n")

@@ -68,7 +68,7 @@ answer = [duel.first, duel.second]
 """
     first = sandbox.install().run("fastcolst", code)
     # the kernel is in policies/rounds.py, the rule in policies/uniform.py; a line of a helper changes
-    sandbox.edit("fastcolst/selection.py", "return first, second\n", "return second, first\n")
+    sandbox.edit("fastcolst/kernels/selection.py", "return first, second\n", "return second, first\n")
     edited = sandbox.run("fastcolst", code)
     assert edited["answer"] == first["answer"][::-1]
     assert edited["misses"] == first["misses"]

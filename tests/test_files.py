@@ -18,7 +18,7 @@ import pytest
 import fastcolst as fc
 from fastcolst import _files, datasets
 from fastcolst.cli import main
-from fastcolst.tables import MOST_TABLES
+from fastcolst.experiments.tables import MOST_TABLES
 
 RNG = np.random.default_rng(1)
 SCORED = {"contexts": RNG.normal(size=(6, 3, 2)), "scores": RNG.normal(size=(6, 3)), "maximize": np.array(False)}
@@ -318,7 +318,7 @@ def test_grids_are_counted_before_they_are_expanded(monkeypatch):
 
 
 def test_as_many_tables_as_are_wanted_are_made():
-    from fastcolst.tables import expand
+    from fastcolst.experiments.tables import expand
 
     table = {"name": ["a", "b"], "x": list(range(MOST_TABLES // 2)), "theta": [1.0, 2.0], "e": {"y": [1]}}
     assert MOST_TABLES == len(list(expand(table, "t")))

@@ -15,7 +15,8 @@ from scipy import special, stats
 from slow_loop import draws_of
 
 import fastcolst as fc
-from fastcolst import beta, reference
+from fastcolst import reference
+from fastcolst.kernels import beta
 from fastcolst.policies import double_thompson
 from fastcolst.policies.protocol import Choice
 

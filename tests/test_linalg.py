@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fastcolst import reference as ref
 from fastcolst._compile import helper
-from fastcolst.linalg import (
+from fastcolst.kernels.linalg import (
     factorise,
     rank_one_inverse,
     squared_gram_norm,

@@ -7,7 +7,7 @@ from conftest import rounds
 import fastcolst as fc
 from fastcolst import reference as ref
 from fastcolst import streams
-from fastcolst.pairs import (
+from fastcolst.kernels.pairs import (
     informative_pair,
     is_candidate,
     optimistic_pair,

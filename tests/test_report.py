@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import fastcolst as fc
-from fastcolst import report
 from fastcolst.cli import main
-from fastcolst.report import Table, _reproduction_page, claims_tables, pictures, verdicts, write_report
-from fastcolst.reproduction import TARGETS, Results, Settings, parts, timed_cells
+from fastcolst.paper import report
+from fastcolst.paper.report import Table, _reproduction_page, claims_tables, pictures, verdicts, write_report
+from fastcolst.paper.reproduction import TARGETS, Results, Settings, parts, timed_cells
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None

@@ -12,9 +12,9 @@ from scipy import stats
 from slow_loop import slow_regret
 
 import fastcolst as fc
-from fastcolst import claims, reproduction
-from fastcolst.claims import HOLDS, OPEN, REFUTED, Claim, Entry, above, below, judge
-from fastcolst.reproduction import Settings, parts, reproduce
+from fastcolst.paper import claims, reproduction
+from fastcolst.paper.claims import HOLDS, OPEN, REFUTED, Claim, Entry, above, below, judge
+from fastcolst.paper.reproduction import Settings, parts, reproduce
 
 SMALL = Settings(horizon=60, runs=3, n_arms=5, n_features=2, timed_runs=2, seed=3)
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastcolst._files import write_atomically
-from fastcolst.results import FileFormatError, Result, load_result
+from fastcolst.experiments.results import FileFormatError, Result, load_result
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = ("average_regret", "weak_regret", "self_duels", "seconds")

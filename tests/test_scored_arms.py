@@ -10,7 +10,8 @@ from conftest import rounds
 from numpy.random import SFC64, Generator, SeedSequence
 
 import fastcolst as fc
-from fastcolst import problems, streams
+from fastcolst import streams
+from fastcolst.experiments import problems
 
 RNG = np.random.default_rng(5)
 CONTEXTS = RNG.normal(size=(7, 4, 3))

@@ -11,8 +11,8 @@ from scipy.stats import chisquare
 
 from fastcolst import reference as ref
 from fastcolst._compile import helper
-from fastcolst.linalg import factorise, utilities, whiten
-from fastcolst.selection import (
+from fastcolst.kernels.linalg import factorise, utilities, whiten
+from fastcolst.kernels.selection import (
     all_finite,
     all_rows_finite,
     argmax,

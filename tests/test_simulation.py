@@ -18,7 +18,8 @@ from numpy.random import SeedSequence
 from scipy import integrate, stats
 
 import fastcolst as fc
-from fastcolst import _compile, problems, reference, simulation, streams
+from fastcolst import _compile, reference, streams
+from fastcolst.experiments import problems, simulation
 
 CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
 """The exact estimator has tests of its own, and is slow as plain Python."""

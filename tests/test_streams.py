@@ -13,7 +13,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from scipy import stats
 
 from fastcolst import streams
-from fastcolst.problems import Scenario
+from fastcolst.experiments.problems import Scenario
 from fastcolst.streams import entropy_of, fill_normal, generator, key_of, label_key, uniform, word
 
 ALARM = 1e-6

@@ -25,9 +25,10 @@ from conftest import rounds
 
 import fastcolst as fc
 from fastcolst import cells as cutting
-from fastcolst import cli, executors, progress, store
-from fastcolst.cells import Cell
-from fastcolst.store import Manifest, Store
+from fastcolst import cli
+from fastcolst.experiments import executors, progress, store
+from fastcolst.experiments.cells import Cell
+from fastcolst.experiments.store import Manifest, Store
 
 TESTS = Path(__file__).resolve().parent
 POLICIES = {

@@ -17,11 +17,11 @@ from fastcolst._checks import answer, brief, count, number, plain_text
 from fastcolst._compile import helper, register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
+from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, horizon_of, update_linear
-from fastcolst.selection import optimistic_argmax, perturbed_argmax
 
 __all__ = ["CoLSTIM", "CoLSTIMRule"]
 

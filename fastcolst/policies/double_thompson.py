@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import check_memory, number
 from fastcolst._compile import helper, register
-from fastcolst.beta import chance_after_win, largest_beta, log_norm
+from fastcolst.kernels.beta import chance_after_win, largest_beta, log_norm
+from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.policies.parameters import Seed
 from fastcolst.policies.policy import IndexPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import new_counters
-from fastcolst.selection import all_rows_finite, argmax
 from fastcolst.streams import GOLDEN, key_from, word53
 
 __all__ = ["DoubleThompson", "DoubleThompsonRule"]
@@ -202,10 +202,10 @@ def best_of(candidates: Any, n_candidates: int, scores: Any, tie: float) -> int:
 
 @helper
 def rivals(state: Any, first: int, log_t: float, out: Any) -> None:
-    """The laws of theta_i,first, as :func:`fastcolst.beta.largest_beta` takes them; arms with l_i,first > 1/2 left out.
+    """The laws of theta_i,first, as :func:`fastcolst.kernels.beta.largest_beta` takes them.
 
-    Column ``first`` of B holds the wins of the others over it, row ``first`` their losses. They go to the first three
-    rows of ``out``. O(n).
+    Arms with l_i,first > 1/2 are left out. Column ``first`` of B holds the wins of the others over it, row ``first``
+    their losses. They go to the first three rows of ``out``. O(n).
     """
     for i in range(out.shape[1]):
         uncertain = log_t >= state.thresholds[first, i]

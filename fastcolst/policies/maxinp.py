@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastcolst._compile import register
-from fastcolst.linalg import gram_norm
-from fastcolst.pairs import informative_pair, pair_work_shape
+from fastcolst.kernels.linalg import gram_norm
+from fastcolst.kernels.pairs import informative_pair, pair_work_shape
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -93,7 +93,7 @@ class MaxInP(LinearPolicy):
     Notes
     -----
     The pair is exact. In low dimension it costs O(n d) after the arms were whitened in O(n d^2), at worst O(n^2 d); see
-    :func:`fastcolst.pairs.informative_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
+    :func:`fastcolst.kernels.pairs.informative_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
     estimator remembers, and O(d) for each duel that waits for its answer.
 
     The first arm is the one of lower index, and the pair of lowest indices wins a tie. A single candidate duels with

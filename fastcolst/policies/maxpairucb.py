@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastcolst._compile import register
-from fastcolst.pairs import optimistic_pair, pair_work_shape
+from fastcolst.kernels.pairs import optimistic_pair, pair_work_shape
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -90,7 +90,7 @@ class MaxPairUCB(LinearPolicy):
     Notes
     -----
     The pair is exact. It is found by branch and bound after the arms were whitened in O(n d^2), at worst in O(n^2 d);
-    see :func:`fastcolst.pairs.optimistic_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
+    see :func:`fastcolst.kernels.pairs.optimistic_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
     estimator remembers, and O(d) for each duel that waits for its answer.
 
     The first arm is the one of lower index, and the pair of lowest indices wins a tie. An arm may duel with itself.

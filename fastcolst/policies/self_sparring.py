@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import check_memory
 from fastcolst._compile import helper, register
-from fastcolst.beta import beta_variate, largest_beta, log_norm
+from fastcolst.kernels.beta import beta_variate, largest_beta, log_norm
+from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.policies.parameters import Seed
 from fastcolst.policies.policy import IndexPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import new_counters
-from fastcolst.selection import all_rows_finite, argmax
 from fastcolst.streams import key_from
 
 __all__ = ["SelfSparring", "SelfSparringRule"]

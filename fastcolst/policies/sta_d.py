@@ -12,6 +12,7 @@ import numpy as np
 
 from fastcolst._checks import count
 from fastcolst._compile import helper, register
+from fastcolst.kernels.selection import argmax
 from fastcolst.policies.colstim import theorem_constants
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -19,7 +20,6 @@ from fastcolst.policies.stages.descent import LABEL, UTILITY, descend, stage_wor
 from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
 from fastcolst.policies.stages.state import CONFIDENT, EXPLORATION, note, teach
 from fastcolst.policies.state import explore
-from fastcolst.selection import argmax
 
 __all__ = ["StaD", "StaDRule"]
 

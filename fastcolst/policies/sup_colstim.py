@@ -13,7 +13,8 @@ import numpy as np
 
 from fastcolst._checks import count
 from fastcolst._compile import helper, register
-from fastcolst.pairs import squared_distances
+from fastcolst.kernels.pairs import squared_distances
+from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -35,7 +36,6 @@ from fastcolst.policies.stages.descent import (
 from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
 from fastcolst.policies.stages.state import EXPLORATION, WIDTH, note, teach
 from fastcolst.policies.state import confidence_scale, explore
-from fastcolst.selection import optimistic_argmax, perturbed_argmax
 
 __all__ = ["SupCoLSTIM", "SupCoLSTIMRule"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastcolst._compile import register
+from fastcolst.kernels.selection import all_rows_finite, random_pair
 from fastcolst.policies.parameters import Seed
 from fastcolst.policies.policy import BlindPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import BlindState
-from fastcolst.selection import all_rows_finite, random_pair
 
 __all__ = ["UniformPairs", "UniformPairsRule"]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fastcolst._compile import helper
-from fastcolst.linalg import squared_widths, utilities, whiten
-from fastcolst.pairs import BLOCK, FEW, TIE, squared_distances, squared_radii
+from fastcolst.kernels.linalg import squared_widths, utilities, whiten
+from fastcolst.kernels.pairs import BLOCK, FEW, TIE, squared_distances, squared_radii
+from fastcolst.kernels.selection import all_finite
 from fastcolst.policies.stages.state import CONFIDENT, WIDTH
 from fastcolst.policies.state import confidence_scale, horizon_of
-from fastcolst.selection import all_finite
 
 __all__ = ["columns", "descend", "everyone", "squared_limit", "stage_work_shape", "survey"]
 

@@ -19,10 +19,10 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from fastcolst._checks import brief
-from fastcolst.cells import Cell, Outcome, Task, Work, compute_cell, warm
-from fastcolst.progress import Progress
-from fastcolst.simulation import POLL_SECONDS
-from fastcolst.store import Store
+from fastcolst.experiments.cells import Cell, Outcome, Task, Work, compute_cell, warm
+from fastcolst.experiments.progress import Progress
+from fastcolst.experiments.simulation import POLL_SECONDS
+from fastcolst.experiments.store import Store
 
 __all__ = ["check_executor", "compute_cell_for", "leave_with_parent", "run_on", "run_on_threads"]
 

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from fastcolst._files import FileFormatError, is_sealed, optional_import, read_whole, seal, write_atomically
 from fastcolst._version import __version__
-from fastcolst.cells import Cell, Outcome, Work, check_amounts
-from fastcolst.simulation import processors
+from fastcolst.experiments.cells import Cell, Outcome, Work, check_amounts
+from fastcolst.experiments.simulation import processors
 
 __all__ = ["CELLS", "LOCK", "TIMINGS", "Manifest", "Store", "locked", "short", "timing"]
 

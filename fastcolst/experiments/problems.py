@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import answer, check_memory, choice, count, feature_rows
 from fastcolst._compile import generic, helper, kernel, register, registered
 from fastcolst.comparison import comparison_model, perturb, raw
-from fastcolst.linalg import utilities
+from fastcolst.kernels.linalg import utilities
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generator, key_of
 

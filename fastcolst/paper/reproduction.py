@@ -32,15 +32,15 @@ from numpy.random import SeedSequence
 from fastcolst._checks import count
 from fastcolst._files import FileFormatError, read_json, write_atomically
 from fastcolst._version import __version__
-from fastcolst.claims import SCENARIOS, Entry
 from fastcolst.comparison import BradleyTerry, Thurstone
 from fastcolst.estimation import MLE, SGD
+from fastcolst.experiments.problems import Scenario
+from fastcolst.experiments.simulation import processors, simulate
+from fastcolst.experiments.store import LOCK, locked
+from fastcolst.experiments.studies import Study, load_study
+from fastcolst.paper.claims import SCENARIOS, Entry
 from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, UniformPairs
-from fastcolst.problems import Scenario
-from fastcolst.simulation import processors, simulate
-from fastcolst.store import LOCK, locked
 from fastcolst.streams import POLICY, label_key
-from fastcolst.studies import Study, load_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ PAPER = ("figure1", "misspecification", "sgd-vs-mle", "table1", "table2")
 TARGETS = (*PAPER, "lower-bound", "sweep")
 
 MODELS = {"gumbel": BradleyTerry(), "gaussian": Thurstone(), "gaussian5": Thurstone(sigma=math.sqrt(5.0))}
-"""G* of the problems, by the names of :class:`fastcolst.claims.Entry`."""
+"""G* of the problems, by the names of :class:`fastcolst.paper.claims.Entry`."""
 SHORT_HORIZONS = (1_000, 3_000)
 """Shown beside the settings' own, for the first figure."""
 MANIFEST = "reproduction.json"
@@ -113,7 +113,8 @@ class Part:
     name : str
         Its folder.
     problem : str
-        What its scenarios are called in a :class:`fastcolst.claims.Entry`; parts of one problem share their contexts.
+        What its scenarios are called in a :class:`fastcolst.paper.claims.Entry`; parts of one problem share their
+        contexts.
     horizon : int, or dict of scenario's label to int
     runs : int
     scenarios : dict of label to scenario
@@ -153,7 +154,7 @@ def parts(target: str, settings: Settings) -> list[Part]:
 
     Examples
     --------
-    >>> from fastcolst.reproduction import Settings, parts
+    >>> from fastcolst.paper.reproduction import Settings, parts
     >>> [part.name for part in parts("sgd-vs-mle", Settings())]
     ['gumbel-10000', 'gumbel-mle-10000']
     """
@@ -324,7 +325,7 @@ def choosing_seconds(
     Examples
     --------
     >>> import fastcolst as fc
-    >>> from fastcolst.reproduction import choosing_seconds
+    >>> from fastcolst.paper.reproduction import choosing_seconds
     >>> scenario = fc.Scenario.easy(n_arms=4, n_features=2)
     >>> rows = choosing_seconds({"Random": fc.UniformPairs()}, scenario, horizon=50, runs=2, seed=1)
     >>> sorted(rows[0])
@@ -492,7 +493,7 @@ def reproduce(
     Returns
     -------
     Results
-        All that the folder now holds. :func:`fastcolst.report.write_report` makes pictures and the page of it.
+        All that the folder now holds. :func:`fastcolst.paper.report.write_report` makes pictures and the page of it.
 
     Raises
     ------

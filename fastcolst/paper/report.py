@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fastcolst._files import write_atomically
-from fastcolst.claims import (
+from fastcolst.experiments.studies import load_study
+from fastcolst.paper.claims import (
     FIGURE_1,
     HOLDS,
     OPEN,
@@ -38,8 +39,7 @@ from fastcolst.claims import (
     judge,
     misspecification_claims,
 )
-from fastcolst.plotting import Panel, log_curves, panels_figure, picture_bytes, regret_curves
-from fastcolst.reproduction import (
+from fastcolst.paper.reproduction import (
     CUBE_RUNS,
     MANIFEST,
     MODELS,
@@ -54,7 +54,7 @@ from fastcolst.reproduction import (
     sweep_points,
     timed_cells,
 )
-from fastcolst.studies import load_study
+from fastcolst.plotting import Panel, log_curves, panels_figure, picture_bytes, regret_curves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -137,8 +137,8 @@ def write_report(out: str | os.PathLike[str], found: Sequence[Verdict] | None = 
     Parameters
     ----------
     out : path
-        What :func:`fastcolst.reproduction.reproduce` or ``Study.run`` wrote to. Older pictures and tables of the same
-        names are replaced.
+        What :func:`fastcolst.paper.reproduction.reproduce` or ``Study.run`` wrote to. Older pictures and tables of the
+        same names are replaced.
     found : list of Verdict, optional
         What :func:`verdicts` says of the reproduction, where that is known already.
 

@@ -3,7 +3,7 @@
 A cell is one policy on one scenario for a block of runs. Its numbers are those that :func:`fastcolst.simulate` gives
 with the study's seed, so neither the cells' size nor who computes them matters. Workers compute and send back arrays;
 the process that called :meth:`Study.run` alone writes, each finished cell as one Parquet file that appears whole or not
-at all. What is on disk is all there is to resuming (see :mod:`fastcolst.store`).
+at all. What is on disk is all there is to resuming (see :mod:`fastcolst.experiments.store`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ import numpy as np
 
 from fastcolst._checks import answer, brief, count, entries, is_a, path_text, whole_number
 from fastcolst._files import read_toml
-from fastcolst.cells import MOST_CHECKPOINTS, Setting, Work, check_amounts
-from fastcolst.executors import check_executor, compute_cell_for, run_on, run_on_threads
-from fastcolst.policies.policy import Policy
-from fastcolst.problems import Problem
-from fastcolst.progress import Progress, tell
-from fastcolst.simulation import checkpoint_rounds, is_label, processors
-from fastcolst.store import Manifest, Store, short
-from fastcolst.streams import LARGEST_SEED
-from fastcolst.study_result import FinishedCells
-from fastcolst.tables import (
+from fastcolst.experiments.cells import MOST_CHECKPOINTS, Setting, Work, check_amounts
+from fastcolst.experiments.executors import check_executor, compute_cell_for, run_on, run_on_threads
+from fastcolst.experiments.problems import Problem
+from fastcolst.experiments.progress import Progress, tell
+from fastcolst.experiments.simulation import checkpoint_rounds, is_label, processors
+from fastcolst.experiments.store import Manifest, Store, short
+from fastcolst.experiments.study_result import FinishedCells
+from fastcolst.experiments.tables import (
     MOST_TABLES,
     Recipe,
     check_keys,
@@ -40,6 +38,8 @@ from fastcolst.tables import (
     scenario_of,
     scenario_table,
 )
+from fastcolst.policies.policy import Policy
+from fastcolst.streams import LARGEST_SEED
 
 __all__ = ["Study", "StudyResult", "load_study"]
 

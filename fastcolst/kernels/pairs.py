@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import helper
-from fastcolst.selection import argmax
+from fastcolst.kernels.selection import argmax
 
 __all__ = [
     "BLOCK",

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from fastcolst._checks import answer, as_array, brief, check_memory, count, entries, is_a, looked_at, whole_number
 from fastcolst._files import optional_import
 from fastcolst._version import __version__
+from fastcolst.experiments.problems import Problem
+from fastcolst.experiments.results import Result
 from fastcolst.policies.policy import Policy
-from fastcolst.problems import Problem
-from fastcolst.results import Result
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
 __all__ = ["Plan", "Record", "checkpoint_rounds", "play_run", "processors", "simulate"]
@@ -57,7 +57,7 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         Templates: each run gets a fresh copy with its own stream, in which an open ``horizon`` and ``n_arms`` are
         filled in. The templates stay as they are.
     scenario : Scenario
-        The problem, or anything else with what :class:`fastcolst.problems.Problem` asks for. Each run's
+        The problem, or anything else with what :class:`fastcolst.experiments.problems.Problem` asks for. Each run's
         contexts and answers are drawn once and shared by all policies.
     horizon : int
         T, rounds in each run.

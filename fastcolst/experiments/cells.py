@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst.estimation import MLE, estimator_of
+from fastcolst.experiments.problems import Problem
+from fastcolst.experiments.simulation import Plan, Record, play_run
+from fastcolst.experiments.tables import Recipe
 from fastcolst.policies.policy import Policy
-from fastcolst.problems import Problem
-from fastcolst.simulation import Plan, Record, play_run
-from fastcolst.tables import Recipe
 
 __all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cell", "warm"]
 

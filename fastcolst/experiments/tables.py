@@ -20,9 +20,9 @@ from fastcolst.comparison import _BY_NAME as MODELS
 from fastcolst.comparison import comparison_model
 from fastcolst.estimation import _BY_NAME as ESTIMATORS
 from fastcolst.estimation import estimator_of
+from fastcolst.experiments.problems import Problem, Scenario, ScoredArms
 from fastcolst.policies import REGISTRY
 from fastcolst.policies.policy import Policy
-from fastcolst.problems import Problem, Scenario, ScoredArms
 
 __all__ = [
     "MOST_TABLES",

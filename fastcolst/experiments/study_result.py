@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import brief, plain_text
 from fastcolst._files import FileFormatError, decoding, is_sealed, optional_import, read_whole
-from fastcolst.cells import Cell
-from fastcolst.results import TABLES, Result
-from fastcolst.store import CELLS, TIMINGS, Manifest, timing
+from fastcolst.experiments.cells import Cell
+from fastcolst.experiments.results import TABLES, Result
+from fastcolst.experiments.store import CELLS, TIMINGS, Manifest, timing
 
 __all__ = ["FinishedCells"]
 

@@ -73,7 +73,7 @@ class Result:
 
     Examples
     --------
-    >>> from fastcolst.results import Result
+    >>> from fastcolst.experiments.results import Result
     >>> result = Result(
     ...     rounds=[50, 100],
     ...     average_regret={"UniformPairs": [[20.0, 40.0], [22.0, 44.0]]},
@@ -243,7 +243,7 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from fastcolst.results import Result, load_result
+    >>> from fastcolst.experiments.results import Result, load_result
     >>> result = Result(rounds=[10], average_regret={"A": [[1.5]]}, weak_regret={"A": [[0.5]]},
     ...                 self_duels={"A": [[2]]}, seconds={"A": [0.1]}, thetas=[[1.0]],
     ...                 seed=7, horizon=10, runs=1, settings={"scenario": "easy"})

@@ -159,7 +159,7 @@ def judge(claims: Iterable[Claim], tables: Tables, level: float = LEVEL) -> list
 
     Examples
     --------
-    >>> from fastcolst.claims import Entry, Claim, below, judge
+    >>> from fastcolst.paper.claims import Entry, Claim, below, judge
     >>> mine, theirs = Entry("gumbel", "easy", "Mine"), Entry("gumbel", "easy", "Theirs")
     >>> claim = Claim("mine is better", "a ratio below 1", (below(mine, theirs),))
     >>> regret = {mine: [1.0, 2.0, 3.0, 4.0], theirs: [2.1, 2.9, 4.1, 5.0]}

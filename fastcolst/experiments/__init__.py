@@ -1,0 +1,1 @@
+"""Problems, simulations, and studies made of many of them."""
