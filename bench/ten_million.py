@@ -17,8 +17,9 @@ import numpy as np
 
 import fastcolst as fc
 from fastcolst._compile import kernel
-from fastcolst.estimation import FULL, LEARNED, STALE, is_stale, learn
-from fastcolst.likelihood import WARM, distance
+from fastcolst.estimation.evidence import WARM
+from fastcolst.estimation.likelihood import distance
+from fastcolst.estimation.protocol import FULL, LEARNED, STALE, is_stale, learn
 
 ROWS = 50_000
 

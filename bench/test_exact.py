@@ -16,7 +16,7 @@ import pytest
 from test_speed import N
 
 import fastcolst as fc
-from fastcolst.likelihood import PASSED_ROWS, WARM
+from fastcolst.estimation.evidence import PASSED_ROWS, WARM
 
 LINKS = {"bradley-terry": "likelihood", "thurstone": "likelihood", "exponential": "residual"}
 NORMS = (0.3, 0.95, 3.0)

@@ -10,6 +10,9 @@ from fastcolst.datasets import replay as replay
 from fastcolst.estimation import MLE as MLE
 from fastcolst.estimation import SGD as SGD
 from fastcolst.estimation import OnlineNewton as OnlineNewton
+from fastcolst.estimation.fit import Fit as Fit
+from fastcolst.estimation.fit import fit as fit
+from fastcolst.estimation.sklearn import PreferenceRegression as PreferenceRegression
 from fastcolst.experiments.problems import Scenario as Scenario
 from fastcolst.experiments.problems import ScoredArms as ScoredArms
 from fastcolst.experiments.results import FileFormatError as FileFormatError
@@ -29,6 +32,3 @@ from fastcolst.policies import SelfSparring as SelfSparring
 from fastcolst.policies import StaD as StaD
 from fastcolst.policies import SupCoLSTIM as SupCoLSTIM
 from fastcolst.policies import UniformPairs as UniformPairs
-from fastcolst.regression import Fit as Fit
-from fastcolst.regression import PreferenceRegression as PreferenceRegression
-from fastcolst.regression import fit as fit

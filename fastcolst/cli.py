@@ -37,7 +37,7 @@ from fastcolst._files import optional_import
 from fastcolst._interrupt import INTERRUPTED, TOLD
 from fastcolst._words import align
 from fastcolst.datasets import read_log, replay
-from fastcolst.estimation import SCORES
+from fastcolst.estimation.words import SCORES
 from fastcolst.experiments.executors import leave_with_parent
 from fastcolst.experiments.simulation import processors
 from fastcolst.paper.report import outcome, verdicts, write_report

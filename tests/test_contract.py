@@ -20,7 +20,8 @@ from test_index_policies import draws_of
 from test_index_policies import twin_of as index_twin
 
 import fastcolst as fc
-from fastcolst import estimation, reference, streams
+from fastcolst import reference, streams
+from fastcolst.estimation import online_newton
 
 N_FEATURES, N_ARMS = 3, 8
 FULL = 5000
@@ -254,7 +255,7 @@ def test_index_only_policies_agree_with_the_reference(policy, model):
 @pytest.mark.parametrize("model", MODELS)
 def test_one_pass_after_an_exact_start_agrees_with_the_reference(model, monkeypatch):
     """With the start solved more exactly than it is by default."""
-    monkeypatch.setattr(estimation, "START_TOLERANCE", 1e-10)
+    monkeypatch.setattr(online_newton, "START_TOLERANCE", 1e-10)
     case = Case("CoLSTIM", "online-newton", model, score := MODELS[model][2][-1], 40)
     options = {"history": 60, "score": score}
     case.object = case.object._fresh(estimator=fc.OnlineNewton(**options))

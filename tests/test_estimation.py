@@ -16,8 +16,11 @@ import fastcolst as fc
 from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
-from fastcolst.estimation import LEARNED, OVERFLOW, SGD, SGDMemory, engine_of, estimator_of, learn
-from fastcolst.likelihood import Objective, implicit_slope, slope_and_curvature
+from fastcolst.estimation.estimators import engine_of, estimator_of
+from fastcolst.estimation.likelihood import implicit_slope
+from fastcolst.estimation.objective import Objective, slope_and_curvature
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, learn
+from fastcolst.estimation.sgd import SGD, SGDMemory
 
 MODELS = [BradleyTerry(1.5), Thurstone(0.7), ExponentialNoise(2.0)]
 SCORES = ["likelihood", "residual"]

@@ -73,7 +73,7 @@ FAULTS = {
         f"{CONTRACT}[CoLSTIM-sgd-bradley-terry-likelihood]",
     ),
     "ridge where none is asked, in the estimate": Fault(
-        "estimation.py",
+        "estimation/mle.py",
         "solve(Objective(model, self.score, self.ridge, radius, scaled), memory, self.tolerance)",
         "solve(Objective(model, self.score, self.ridge + 1.0, radius, scaled), memory, self.tolerance)",
         f"{CONTRACT}[CoLSTIM-mle-bradley-terry-likelihood]",

@@ -11,27 +11,38 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst import likelihood, reference
-from fastcolst.likelihood import (
+from fastcolst import reference
+from fastcolst.estimation import history as history_module
+from fastcolst.estimation.bend import SMALLEST_KAPPA, bend_basis, follow_bend
+from fastcolst.estimation.evidence import (
     ANCHOR,
     BEND,
     BEND_ALONG,
     BUILT,
+    BUILT_SQUARE,
+    CURRENT,
     DRIFT,
+    FOUND,
     KAPPA,
+    KNOWN,
+    LEAD,
     METRIC,
+    N_LEARNED,
     PASSED_ROWS,
     PASSES,
+    RESIDUAL,
     REST,
     ROWS_SINCE,
     SCALES,
+    STATUS,
     WARM,
-    History,
-    Objective,
-    learn_exactly,
-    push,
-    solve,
+    Evidence,
 )
+from fastcolst.estimation.evidence import STATUSES as WORDS
+from fastcolst.estimation.history import History
+from fastcolst.estimation.likelihood import distance, learn_exactly, push, solve
+from fastcolst.estimation.objective import Objective
+from fastcolst.estimation.steps import length
 from fastcolst.policies.linear import rewind, snapshot
 
 pytestmark = pytest.mark.jit  # passes over thousands of comparisons take hours in plain Python
@@ -539,15 +550,15 @@ def test_the_bend_of_small_margins_is_known():
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_the_forms_of_the_bend_are_those_of_the_docstring(d):
     rng = np.random.default_rng(d)
-    evidence = likelihood.Evidence.new(likelihood.History.new(d, 10))
+    evidence = Evidence.new(History.new(d, 10))
     root, built, way = rng.normal(size=(d, d)), rng.normal(size=d), rng.normal(size=d)
     information = root @ root.T
     evidence.theta[:] = built + way
-    evidence.vectors[BUILT], evidence.vectors[likelihood.LEAD] = built, 0.3 * information @ way
-    evidence.vectors[likelihood.DRIFT] = 0.7 * information @ way
-    evidence.numbers[likelihood.BUILT_SQUARE] = built @ information @ built
+    evidence.vectors[BUILT], evidence.vectors[LEAD] = built, 0.3 * information @ way
+    evidence.vectors[DRIFT] = 0.7 * information @ way
+    evidence.numbers[BUILT_SQUARE] = built @ information @ built
     out = np.empty(d)
-    square, along, factor = likelihood.bend_basis(evidence, out)
+    square, along, factor = bend_basis(evidence, out)
     assert square == pytest.approx(way @ information @ way, rel=1e-11)
     assert along == pytest.approx(built @ information @ way, rel=1e-11)
     assert factor == pytest.approx((built @ information @ way) ** 2 / (built @ information @ built), rel=1e-11)
@@ -561,25 +572,25 @@ def test_a_correction_is_at_most_a_fifth_of_the_way(share):
     rng = np.random.default_rng(4)
     d = 5
     for _ in range(20):
-        evidence = likelihood.Evidence.new(likelihood.History.new(d, 10))
+        evidence = Evidence.new(History.new(d, 10))
         root, built, way = rng.normal(size=(d, d)), rng.normal(size=d), rng.normal(size=d)
         information = root @ root.T
         pull = information @ way
         evidence.theta[:] = built + way
-        evidence.vectors[BUILT], evidence.vectors[likelihood.DRIFT] = built, pull
-        evidence.numbers[likelihood.BUILT_SQUARE] = built @ information @ built
-        evidence.numbers[likelihood.KNOWN] = 1.0
-        evidence.codes[[likelihood.N_LEARNED, likelihood.CURRENT]] = 100
+        evidence.vectors[BUILT], evidence.vectors[DRIFT] = built, pull
+        evidence.numbers[BUILT_SQUARE] = built @ information @ built
+        evidence.numbers[KNOWN] = 1.0
+        evidence.codes[[N_LEARNED, CURRENT]] = 100
         first, second = rng.normal(size=2)
         added = first * ((way @ pull) * built + 2.0 * (built @ pull) * way)
         added += second * (built @ pull) ** 2 / (built @ information @ built) * built
         scale = share * np.sqrt((way @ pull) / (added @ information @ added))
         evidence.numbers[[BEND, BEND_ALONG]] = 100 * scale * first, 100 * scale * second
-        likelihood.follow_bend(np.inf, evidence)
+        follow_bend(np.inf, evidence)
         wanted = built + way + (scale * added if share < 0.2 else 0.0)
         np.testing.assert_allclose(evidence.theta, wanted, rtol=1e-11)
-        assert evidence.numbers[likelihood.KNOWN] == (share < 0.2)
-        assert np.isinf(evidence.numbers[likelihood.RESIDUAL]) == (share > 0.2)
+        assert evidence.numbers[KNOWN] == (share < 0.2)
+        assert np.isinf(evidence.numbers[RESIDUAL]) == (share > 0.2)
 
 
 @pytest.mark.parametrize("d", [10, 20])
@@ -588,7 +599,7 @@ def test_what_the_bend_leaves_is_a_small_part(d):
     contrasts = 0.5 * rng.normal(size=(20_000, d))
     wins = rng.random(20_000) < fc.BradleyTerry().cdf(contrasts @ a_theta(rng, d, 1.0))
     evidence, _ = learned_and_a_little_more(contrasts, wins, times=100)
-    assert likelihood.SMALLEST_KAPPA < evidence.numbers[REST] < 0.4 * evidence.numbers[KAPPA]
+    assert SMALLEST_KAPPA < evidence.numbers[REST] < 0.4 * evidence.numbers[KAPPA]
 
 
 def test_theta_follows_the_bend_between_passes():
@@ -605,7 +616,7 @@ def test_theta_follows_the_bend_between_passes():
         for evidence in (bent, straight):
             assert learn_exactly(objective, evidence, z, bool(won), True)
     exact = solved_anew(objective, bent)
-    assert likelihood.distance(bent, exact) < 0.3 * likelihood.distance(straight, exact)
+    assert distance(bent, exact) < 0.3 * distance(straight, exact)
 
 
 @pytest.mark.parametrize("kind", ["one-hot", "heavy tails", "one after the other", "one is always 1", "rare"])
@@ -652,10 +663,10 @@ def test_a_bend_that_is_too_large_is_given_up():
         policy._refresh_estimate()
         numbers, codes = policy._state.memory.numbers, policy._state.memory.codes
         if n == 2001:
-            assert numbers[likelihood.KNOWN] == 0.0
+            assert numbers[KNOWN] == 0.0
         if n == 2000:
             assert numbers[BEND] > 0.0
-            numbers[[BEND, likelihood.FOUND]] *= 1e6
+            numbers[[BEND, FOUND]] *= 1e6
             before = codes[PASSES]
         if n % 100 == 1:
             assert policy.audit() <= 1e-3
@@ -668,12 +679,12 @@ def test_a_pass_without_the_information_finds_the_same_maximum():
     evidence, objective = learned_and_a_little_more(contrasts, wins)
     exact = solved_anew(objective, evidence)
     information, built, since = evidence.information.copy(), evidence.vectors[BUILT].copy(), evidence.codes[ROWS_SINCE]
-    before = likelihood.distance(evidence, exact)
+    before = distance(evidence, exact)
     solve(objective, evidence, 1e-3)
     np.testing.assert_array_equal(evidence.information, information)
     np.testing.assert_array_equal(evidence.vectors[BUILT], built)
     assert evidence.codes[ROWS_SINCE] == since + 6000
-    assert likelihood.distance(evidence, exact) < 0.1 * before
+    assert distance(evidence, exact) < 0.1 * before
     evidence.codes[ROWS_SINCE] = 10**9  # now it is old
     solve(objective, evidence, 1e-3)
     assert evidence.codes[ROWS_SINCE] == 0
@@ -692,7 +703,7 @@ def test_a_theta_that_is_far_away_is_found_all_the_same(way, old):
         evidence.codes[ROWS_SINCE] = 10**9
     before = evidence.codes[PASSES]
     solve(objective, evidence, 1e-3)
-    assert likelihood.distance(evidence, exact) <= 1e-3
+    assert distance(evidence, exact) <= 1e-3
     assert evidence.codes[PASSES] > before + 2
 
 
@@ -702,17 +713,17 @@ def test_a_step_without_the_information_that_leaves_the_ball_is_not_taken():
     contrasts, wins = a_log(rng, 6000, a_theta(rng, 20, 1.0), fc.BradleyTerry())
     evidence, objective = learned_and_a_little_more(contrasts, wins)
     exact = solved_anew(objective, evidence)
-    radius = likelihood.length(exact.theta, exact.vectors[METRIC])
+    radius = length(exact.theta, exact.vectors[METRIC])
     free = copy.deepcopy(evidence)
     solve(objective, free, 1e-3)
     assert free.codes[ROWS_SINCE] > 0  # in a larger ball that step is taken
     before = evidence.codes[PASSES]
-    inside = likelihood.length(evidence.theta, evidence.vectors[METRIC])
+    inside = length(evidence.theta, evidence.vectors[METRIC])
     objective = objective._replace(radius=0.5 * (inside + radius))
     solve(objective, evidence, 1e-3)
     assert evidence.codes[PASSES] > before + 1
-    assert likelihood.STATUSES[evidence.codes[likelihood.STATUS]] == "boundary"
-    assert likelihood.length(evidence.theta, evidence.vectors[METRIC]) == pytest.approx(objective.radius, rel=1e-12)
+    assert WORDS[evidence.codes[STATUS]] == "boundary"
+    assert length(evidence.theta, evidence.vectors[METRIC]) == pytest.approx(objective.radius, rel=1e-12)
 
 
 # --- bounds, penalties and what a policy does with its memory -----------------------------------------------
@@ -759,22 +770,22 @@ def test_a_history_grows_by_what_the_system_grants(monkeypatch):
         (too_much, 2**18, 2 + 2**18 // (3 * 520 * 8)),
         (too_much, too_much, 2 + 3),
     ):
-        monkeypatch.setattr(likelihood, "MOST_GROWTH", most)
-        monkeypatch.setattr(likelihood, "LEAST_GROWTH", least)
+        monkeypatch.setattr(history_module, "MOST_GROWTH", most)
+        monkeypatch.setattr(history_module, "LEAST_GROWTH", least)
         grown = history.grown(1100)
         assert len(grown.blocks) == len(grown.owned) == n_blocks
         np.testing.assert_array_equal(grown.blocks[:2], history.blocks)
         np.testing.assert_array_equal(grown.owned[:3], [0, 1, 0])
-    monkeypatch.setattr(likelihood, "_on_cache_lines", lambda _: np.empty(2**59))
+    monkeypatch.setattr(history_module, "_on_cache_lines", lambda _: np.empty(2**59))
     with pytest.raises(MemoryError):
         history.grown(1)
 
 
 def test_a_copy_is_as_large_as_the_system_grants(monkeypatch):
     history = History.of(np.ones((1000, 3)), np.ones(1000)).grown(100_000)
-    allocate = likelihood._on_cache_lines
+    allocate = history_module._on_cache_lines
     monkeypatch.setattr(
-        likelihood, "_on_cache_lines", lambda shape: allocate(shape) if shape[0] < 5 else np.empty(2**59)
+        history_module, "_on_cache_lines", lambda shape: allocate(shape) if shape[0] < 5 else np.empty(2**59)
     )
     for copied in (copy.deepcopy(history), pickle.loads(pickle.dumps(history))):
         assert len(copied.blocks) == len(copied.owned) == 2

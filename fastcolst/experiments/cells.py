@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst.estimation import MLE, estimator_of
+from fastcolst.estimation.estimators import estimator_of
+from fastcolst.estimation.mle import MLE
 from fastcolst.experiments.problems import Problem
 from fastcolst.experiments.simulation import Plan, Record, play_run
 from fastcolst.experiments.tables import Recipe

@@ -18,8 +18,8 @@ from fastcolst._checks import brief, entries, plain_text
 from fastcolst._files import FileFormatError, open_arrays
 from fastcolst.comparison import _BY_NAME as MODELS
 from fastcolst.comparison import comparison_model
-from fastcolst.estimation import _BY_NAME as ESTIMATORS
-from fastcolst.estimation import estimator_of
+from fastcolst.estimation.estimators import BY_NAME as ESTIMATORS
+from fastcolst.estimation.estimators import estimator_of
 from fastcolst.experiments.problems import Problem, Scenario, ScoredArms
 from fastcolst.policies import REGISTRY
 from fastcolst.policies.policy import Policy

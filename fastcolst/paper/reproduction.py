@@ -33,7 +33,8 @@ from fastcolst._checks import count
 from fastcolst._files import FileFormatError, read_json, write_atomically
 from fastcolst._version import __version__
 from fastcolst.comparison import BradleyTerry, Thurstone
-from fastcolst.estimation import MLE, SGD
+from fastcolst.estimation.mle import MLE
+from fastcolst.estimation.sgd import SGD
 from fastcolst.experiments.problems import Scenario
 from fastcolst.experiments.simulation import processors, simulate
 from fastcolst.experiments.store import LOCK, locked

@@ -12,7 +12,7 @@ import numpy as np
 
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf
-from fastcolst.estimation import LEARNED, STALE, doubt
+from fastcolst.estimation.protocol import LEARNED, STALE, doubt
 from fastcolst.policies.protocol import (
     LOGGED,
     Choice,
@@ -95,7 +95,8 @@ def learn_answer(agent: Any, code: int, n_arms: int, contrast: Any, won: bool) -
     """Learn the answer to one duel.
 
     ``code`` is what :func:`choose` returned for so many arms, ``contrast`` (d,) float64 is x_first - x_second.
-    Returns a code of :func:`fastcolst.estimation.learn`. O(d^2) for a linear policy, besides its estimator's cost.
+    Returns a code of :func:`fastcolst.estimation.protocol.learn`. O(d^2) for a linear policy, besides its estimator's
+    cost.
     """
     status = update(agent.rule, agent.state, decoded(code, n_arms), contrast, won)
     if status == LEARNED:
@@ -120,8 +121,8 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
     Returns
     -------
     code, learned : int
-        A code of :func:`fastcolst.estimation.learn` and the number of comparisons learned, which is less than m when
-        the code is not 0.
+        A code of :func:`fastcolst.estimation.protocol.learn` and the number of comparisons learned, which is less than
+        m when the code is not 0.
 
     Notes
     -----

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, answers, check_memory, count, feature_rows, number
-from fastcolst.estimation import LEARNED, OVERFLOW, can_refresh, error_of, status_of, with_room
-from fastcolst.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
+from fastcolst.estimation.estimators import error_of
+from fastcolst.estimation.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, can_refresh, status_of, with_room
 from fastcolst.policies.columns import Features, Names, features_of
 from fastcolst.policies.kernels import estimate_is_old, learn_log, probabilities
 from fastcolst.policies.policy import Policy

@@ -10,7 +10,10 @@ from numpy.random import BitGenerator, Generator, SeedSequence
 
 from fastcolst._checks import count, number
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone, comparison_model
-from fastcolst.estimation import MLE, SGD, OnlineNewton, engine_of
+from fastcolst.estimation.estimators import engine_of
+from fastcolst.estimation.mle import MLE
+from fastcolst.estimation.online_newton import OnlineNewton
+from fastcolst.estimation.sgd import SGD
 
 __all__ = ["Comparison", "Coupling", "Estimator", "Seed", "linear_fields"]
 
@@ -36,7 +39,7 @@ class OwnModel(Protocol):
 
 
 class OwnEstimator(Protocol):
-    """An estimator of one's own; see :func:`fastcolst.estimation.learn`."""
+    """An estimator of one's own; see :func:`fastcolst.estimation.protocol.learn`."""
 
     def memory(self, n_features: int, /) -> Any:
         """An empty memory."""

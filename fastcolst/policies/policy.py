@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count
 from fastcolst._compile import make_agent
-from fastcolst.estimation import FULL, OVERFLOW
+from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
 from fastcolst.policies.duel import Duel, name_the_same
 from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play

@@ -116,6 +116,7 @@ def update(self: Any, state: Any, choice: Choice, contrast: Any, won: bool) -> i
     """Learn one answer.
 
     ``choice`` is what :func:`select` returned, or :data:`LOGGED` for a comparison from a log; ``contrast`` (d,) is
-    x_first - x_second; ``won`` says whether the first won. Returns a code of :func:`fastcolst.estimation.learn`.
+    x_first - x_second; ``won`` says whether the first won. Returns a code of
+    :func:`fastcolst.estimation.protocol.learn`.
     """
     raise TypeError(f"{type(self).__name__} has no method update")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import helper, kernel, register
-from fastcolst.estimation import LEARNED, OVERFLOW, is_stale, learn, new_memory, refresh
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, is_stale, learn, new_memory, refresh
 from fastcolst.kernels.linalg import factorise, rank_one_inverse, squared_widths, utilities, whiten, whiten_contrast
 from fastcolst.kernels.selection import all_finite, all_rows_finite, random_pair
 from fastcolst.policies.protocol import NOT_FINITE, Choice

@@ -33,7 +33,7 @@ from numpy.random import Generator
 import fastcolst as fc
 from campaign.hostile import hostile
 from campaign.tally import Campaign, Tally
-from fastcolst.likelihood import History
+from fastcolst.estimation.history import History
 from fastcolst.policies import LinearPolicy, Policy
 
 CALLS = 20_000

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import count
-from fastcolst.estimation import can_grow, can_refresh, refresh
-from fastcolst.likelihood import ROWS, History
+from fastcolst.estimation.history import ROWS, History
+from fastcolst.estimation.protocol import can_grow, can_refresh, refresh
 from fastcolst.policies.linear import LinearPolicy, snapshot
 from fastcolst.policies.stages.state import REASONS, StageState, memory_of
 from fastcolst.policies.state import linear_state

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import handle, helper, register, shared_fields, slot
-from fastcolst.estimation import LEARNED, OVERFLOW, is_stale, refresh
-from fastcolst.likelihood import ROWS, History
+from fastcolst.estimation.history import ROWS, History
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, is_stale, refresh
 from fastcolst.policies.protocol import Choice
 from fastcolst.policies.state import LinearState, update_linear
 
@@ -159,7 +159,8 @@ def teach(rule: Any, state: Any, choice: Choice, contrast: Any, won: bool) -> in
     """Learn one comparison in the stages that it is for: that of its round, or all of them.
 
     For all are the rounds of the exploration and logged comparisons. Returns a code of
-    :func:`fastcolst.estimation.learn`; after ``FULL`` and ``STALE`` the same comparison goes on where it stopped.
+    :func:`fastcolst.estimation.protocol.learn`; after ``FULL`` and ``STALE`` the same comparison goes on where it
+    stopped.
 
     O(d^2) for each of these stages, besides the estimator's cost.
 

@@ -1,0 +1,75 @@
+"""A running test of the predictions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fastcolst._compile import helper
+from fastcolst.estimation.evidence import N_LEARNED, TINY, Evidence
+
+__all__ = ["LEAST_ODDS", "calibrate", "odds"]
+
+FIRST_WINDOW = 64
+"""Comparisons in the first window at least. The others are as long as all that was learned before them."""
+PRIOR = 0.125
+"""Of the test: a bias of 1/sqrt(PRIOR) standard errors, as of the window's beginning, is what it looks for first."""
+LEAST_ODDS = 2.0 * math.log(1e5)
+"""The test fails here; by chance that happens in less than one of 100,000 windows."""
+
+
+@helper
+def calibrate(evidence: Any, contrast: Any, pull: float, curvature: float) -> None:
+    """Add a comparison, not yet learned, to the test of the predictions; ``pull`` is s with the sign of the answer.
+
+    While theta is right the scores s z~ have mean zero given what came before, whatever this was.
+
+    O(d), and O(d^2) where a window begins.
+    """
+    test, d = evidence.calibration, contrast.size
+    scores, starts, spreads, sizes = test.scores, test.starts, test.spreads, test.sizes
+    if sizes[0] == sizes[2]:
+        for k in range(d):
+            scores[1, k], scores[0, k] = scores[0, k], 0.0
+            for l in range(d):
+                starts[1, k, l], starts[0, k, l] = starts[0, k, l], evidence.factor[k, l]
+        for k in range(2):
+            spreads[1, k], spreads[0, k] = spreads[0, k], 0.0
+        sizes[0], sizes[1], sizes[2] = 0, sizes[0], max(FIRST_WINDOW, evidence.codes[N_LEARNED])
+    sizes[0] += 1
+    spreads[0, 0] += pull * pull
+    spreads[0, 1] += curvature
+    for k in range(d):
+        scores[0, k] += pull * contrast[k]
+
+
+def odds(evidence: Evidence) -> float:
+    """Twice the logarithm of the odds against theta in the window that tells more of them.
+
+    g'(A + V)^-1 g - log det(A + V)/det A
+
+    V = phi (H - H_0), where H grew from H_0 within the window, is the variance of g: w has the mean of s^2 for the
+    likelihood, and phi = sum s^2 / sum w, at least 1, makes up for it where not. A = PRIOR H_0. While theta is right
+    exp(l'g - l'Vl/2) is a martingale for each l, up to third order, and so is its mean over l ~ N(0, A^-1), whose
+    logarithm is half of this. By Ville's inequality it exceeds log(1/p) at any time of the window with a probability of
+    at most p. That of an estimate which learns from the same answers has mean zero too, taken over all that the truth
+    may be: the innovations of a linear model are as independent as its errors.
+
+    O(d^3).
+
+    References
+    ----------
+    Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic bandits, theorem 1.
+    """
+    test, largest = evidence.calibration, 0.0
+    for k, end in enumerate((evidence.factor, test.starts[0])):
+        if test.sizes[k] > 0:
+            start, (squares, curvatures) = test.starts[k], test.spreads[k]
+            grown = np.linalg.solve(end.T, start.T)  # of which grown'grown = S_0 H S_0': no digit of H - H_0 is lost
+            values, axes = np.linalg.eigh(grown.T @ grown)
+            known = max(1.0, squares / max(curvatures, TINY)) * np.maximum(values - 1.0, 0.0)
+            along = axes.T @ (start @ test.scores[k])
+            largest = max(largest, float(np.sum(along**2 / (PRIOR + known) - np.log1p(known / PRIOR))))
+    return largest

@@ -1,0 +1,69 @@
+"""The estimators by name, and what stands in kernels for what a user passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastcolst._checks import brief, plain_text
+from fastcolst._compile import registered
+from fastcolst.estimation.evidence import WARM
+from fastcolst.estimation.likelihood import distance
+from fastcolst.estimation.mle import MLE
+from fastcolst.estimation.online_newton import OnlineNewton
+from fastcolst.estimation.sgd import SGD
+from fastcolst.estimation.words import ENGINES
+
+__all__ = ["BY_NAME", "engine_of", "error_of", "estimator_of"]
+
+BY_NAME: dict[str, type] = {"sgd": SGD, "mle": MLE, "online-newton": OnlineNewton}
+
+
+def estimator_of(value: Any) -> Any:
+    """The estimator that a user's argument stands for: "sgd", "mle", "online-newton", or an instance, checked.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or an object without the methods ``memory`` and ``learn``.
+    """
+    known = ", ".join(map(repr, BY_NAME))
+    name = plain_text(value)
+    if name is not None:
+        if name not in BY_NAME:
+            raise ValueError(f"estimator is {brief(value)}; wanted {known} or an estimator")
+        return BY_NAME[name]()
+    if any(value is estimator for estimator in ENGINES):
+        raise ValueError(f"estimator is the class {value.__name__}; an instance is wanted: fc.{value.__name__}()")
+    if type(value) in ENGINES:
+        return type(value)(*value)
+    missing = [name for name in ("memory", "learn") if not callable(getattr(type(value), name, None))]
+    if missing or isinstance(value, type):
+        raise ValueError(
+            f"estimator is {brief(value)}; wanted {known} or a NamedTuple with the methods memory and learn"
+        )
+    return registered(value, "estimator")
+
+
+def engine_of(value: Any) -> Any:
+    """What stands in kernels for a user's argument: numbers of ours, or an estimator of one's own as it is."""
+    estimator = estimator_of(value)
+    engine = ENGINES.get(type(estimator))
+    return estimator if engine is None else engine.of(estimator)
+
+
+def error_of(estimator: Any, model: Any, memory: Any, copy: Any) -> float:
+    """Distance of theta from what the estimator approximates, in standard errors; ``copy`` is a copy to work on.
+
+    Raises
+    ------
+    AttributeError
+        When that cannot be computed any more.
+    """
+    if not hasattr(estimator, "exact"):
+        name = next((face.__name__ for face, steps in ENGINES.items() if type(estimator) is steps), None)
+        raise AttributeError(
+            f"{name or type(estimator).__name__} keeps no history from which the exact estimate could be recomputed"
+        )
+    copy.codes[WARM] = 0
+    estimator.exact().refresh(model, copy)
+    return distance(memory, copy)

@@ -1,0 +1,134 @@
+"""Newton's method in one pass over the comparisons."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastcolst._checks import brief, whole_number
+from fastcolst._compile import register
+from fastcolst.estimation.calibration import LEAST_ODDS, odds
+from fastcolst.estimation.drift import is_inexact
+from fastcolst.estimation.evidence import METRIC, N_LEARNED, NOT_CONVERGED, SCALES, STATUS, WARM, Evidence
+from fastcolst.estimation.history import History
+from fastcolst.estimation.likelihood import learn_exactly, solve
+from fastcolst.estimation.objective import Objective
+from fastcolst.estimation.protocol import FULL, LEARNED, STALE
+from fastcolst.estimation.words import SCORES, ridge_of, score_of, stands_for
+
+__all__ = ["OnlineNewton", "OnlineNewtonSteps"]
+
+START_TOLERANCE = 1e-3
+"""Of the exact start, in standard errors: what comes after it adds fifty times as much."""
+
+
+@register
+class OnlineNewtonSteps(NamedTuple):
+    """What :class:`OnlineNewton` is in kernels: score 0 and 1 as for SGD."""
+
+    history: int
+    ridge: float
+    score: int
+
+    @staticmethod
+    def words(given: Any) -> tuple[Any, ...]:
+        """The fields of an OnlineNewton, checked."""
+        history = whole_number(given[0])
+        if history is None or not 0 <= history < 2**40:
+            raise ValueError(
+                f"OnlineNewton: history is {brief(given[0])}; a whole number of at least 0 and below 2^40 is wanted"
+            )
+        ridge = ridge_of("OnlineNewton", given[1])
+        if ridge == 0.0:
+            raise ValueError(
+                "OnlineNewton: ridge is 0.0; a positive number is wanted: separable answers have no maximum"
+            )
+        return history, ridge, score_of("OnlineNewton", given[2])
+
+    @classmethod
+    def of(cls, given: Any) -> OnlineNewtonSteps:
+        """The numbers that the words stand for."""
+        history, ridge, score = cls.words(given)
+        return cls(history, ridge, SCORES.index(score))
+
+    def memory(self, n_features: int) -> Evidence:
+        """An empty memory: theta = 0, nothing learned."""
+        memory = Evidence.new(History.new(n_features, self.history), is_tested=True)
+        memory.factor[:] = np.eye(n_features) / math.sqrt(self.ridge)
+        memory.codes[WARM] = self.history == 0
+        return memory
+
+    def learn(self, model: Any, memory: Any, contrast: Any, won: bool) -> int:
+        """Learn one comparison; see :func:`fastcolst.estimation.protocol.learn`."""
+        remembered = memory.codes[N_LEARNED] < self.history
+        if not remembered and memory.codes[WARM] == 0:
+            return STALE
+        objective = Objective(model, self.score, self.ridge, np.inf, True)
+        return LEARNED if learn_exactly(objective, memory, contrast, won, remembered) else FULL
+
+    def is_stale(self, memory: Any, wanted: bool) -> bool:
+        """Whether the exact start is wanted and inexact, or is over and was never solved."""
+        learned = memory.codes[N_LEARNED]
+        return (wanted and learned <= self.history and is_inexact(memory, START_TOLERANCE)) or (
+            learned == self.history and memory.codes[WARM] == 0
+        )
+
+    def refresh(self, model: Any, memory: Any) -> None:
+        """Bring theta within a thousandth of a standard error of the maximum; for the start only."""
+        memory.vectors[METRIC] = memory.vectors[SCALES]
+        solve(Objective(model, self.score, self.ridge, math.inf), memory, START_TOLERANCE)
+        memory.calibration.sizes[:] = 0  # what is solved needs no test, which begins after the start
+        if memory.codes[N_LEARNED] >= self.history:
+            memory.codes[WARM] = 1
+
+    def status(self, memory: Evidence) -> str:
+        """Whether predictions are what they should be; during the exact start, whether that was found."""
+        if memory.codes[N_LEARNED] <= self.history:
+            return "not-converged" if memory.codes[STATUS] == NOT_CONVERGED else "ready"
+        return "ready" if odds(memory) < LEAST_ODDS else "drifting"
+
+
+@stands_for(OnlineNewtonSteps)
+class OnlineNewton(NamedTuple):
+    """Newton's method in one pass: every comparison is learned once and forgotten.
+
+    The implicit Newton step of :class:`MLE` alone, after a start during which the exact maximum is kept.
+
+    Parameters
+    ----------
+    history : int, default 2000
+        Comparisons at the start that are remembered and solved exactly; at least 0.
+    ridge : float, default 1.0
+        Penalty ridge/2 |theta|^2; positive. With ``history=0`` it should be near 1: one pass with a small ridge takes
+        far too long first steps, and never recovers.
+    score : {"likelihood", "residual"}
+        As for :class:`MLE`.
+
+    Raises
+    ------
+    ValueError
+        For a value outside these ranges.
+
+    Notes
+    -----
+    O(d^2) a comparison, O(history d + d^2) memory whatever the horizon.
+
+    One pass never looks again at the curvature that a comparison had when it came. While theta has a long way to go, or
+    turns back, that leaves it several standard errors from the maximum: after a change of what people prefer, with
+    features so small that the ridge holds theta back for millions of comparisons, or so large that nearly all answers
+    are certain. ``policy.status`` says "drifting" then instead of "ready": over the last thousands of answers, what was
+    predicted and what was answered differ by more than chance. This is tested as long as answers arrive, in windows
+    that double; one window in 100,000 says so by chance. What helps is :class:`MLE`, or features of one scale.
+
+    Examples
+    --------
+    >>> import fastcolst as fc
+    >>> fc.OnlineNewton(history=500)
+    OnlineNewton(history=500, ridge=1.0, score='likelihood')
+    """
+
+    history: int = 2000
+    ridge: float = 1.0
+    score: str = "likelihood"
