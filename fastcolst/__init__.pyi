@@ -3,10 +3,10 @@ from fastcolst._version import __version__ as __version__
 from fastcolst.comparison import BradleyTerry as BradleyTerry
 from fastcolst.comparison import ExponentialNoise as ExponentialNoise
 from fastcolst.comparison import Thurstone as Thurstone
-from fastcolst.datasets import Log as Log
-from fastcolst.datasets import ReplayResult as ReplayResult
-from fastcolst.datasets import read_log as read_log
-from fastcolst.datasets import replay as replay
+from fastcolst.data import Log as Log
+from fastcolst.data import ReplayResult as ReplayResult
+from fastcolst.data import read_log as read_log
+from fastcolst.data import replay as replay
 from fastcolst.estimation import MLE as MLE
 from fastcolst.estimation import SGD as SGD
 from fastcolst.estimation import OnlineNewton as OnlineNewton

@@ -36,7 +36,7 @@ from fastcolst._compile import CacheContents, cache_contents, cache_info, clear_
 from fastcolst._files import optional_import
 from fastcolst._interrupt import INTERRUPTED, TOLD
 from fastcolst._words import align
-from fastcolst.datasets import read_log, replay
+from fastcolst.data import read_log, replay
 from fastcolst.estimation.words import SCORES
 from fastcolst.experiments.executors import leave_with_parent
 from fastcolst.experiments.simulation import processors
@@ -56,7 +56,7 @@ from fastcolst.policies import REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from fastcolst.datasets import ReplayResult
+    from fastcolst.data import ReplayResult
 
 __all__ = ["main"]
 

@@ -362,7 +362,7 @@ def replay_figure(result: Predictions, axes: Sequence[Axes] | NDArray[Any] | Non
     Examples
     --------
     >>> import numpy as np
-    >>> from fastcolst.datasets import Log, ReplayResult
+    >>> from fastcolst.data import Log, ReplayResult
     >>> from fastcolst.plotting import new_figure, replay_figure
     >>> log = Log.from_arrays([[1.0], [-1.0]], [True, False])
     >>> result = ReplayResult(probabilities=np.array([0.5, 0.4]), wins=log.wins, theta=np.array([0.3]),

@@ -1,10 +1,11 @@
-"""What every test file may use: whether kernels are compiled, rounds scaled to that, the real data."""
+"""What every test file may use: whether kernels are compiled, rounds scaled to that, a table, the real data."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -37,6 +38,21 @@ def comparison_counts(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     """Contrasts (m, d), wins (m,) and trials (m,) of one of those folders."""
     rows = np.genfromtxt(folder / "difference_vectors.csv", delimiter=",", skip_header=1)
     return rows[:, 2:], rows[:, 0], rows[:, 1]
+
+
+TABLE = """a_speed,b_price,outcome,a_price,b_speed,city,year
+1.0,2.0,1,3.0,0.5,Oslo,1990
+2.0,1.0,0,1.0,1.5,Rome,1991
+0.1,0.2,0.5,0.3,0.4,Rome,1992
+4.0,1.0,1,,2.0,Oslo,1993
+5.0,1.0,,2.0,2.0,,1994
+6.0,1.0,7,2.0,2.0,Rome,1995
+7.0,1.0,abandoned,2.0,2.0,Rome,1996
+8.0,3.0,1,2.0,1.0,Rome,1997
+"""
+"""A log of things with a speed and a price: rows with draws, gaps and outcomes that mean nothing among them."""
+CONTRASTS = [[0.5, 1.0], [0.5, 0.0], [7.0, -1.0]]
+"""Speed and price, in file order, of its rows that are decisive and complete."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,6 +88,27 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data is not here: no folder {folder.name!r} beside the repository")
     return folder
+
+
+@pytest.fixture
+def write_log(tmp_path: Path) -> Callable[..., Path]:
+    """Write a table as CSV text, in any of the formats for tables."""
+
+    def write_log(text: str, extension: str = ".csv") -> Path:
+        path = tmp_path / f"log{extension}"
+        if extension == ".parquet":
+            pandas = pytest.importorskip("pandas")
+            pytest.importorskip("pyarrow")
+            csv = tmp_path / "as_text.csv"
+            csv.write_text(text)
+            pandas.read_csv(csv).to_parquet(path)
+        elif extension.endswith(".gz"):
+            path.write_bytes(gzip.compress(text.encode()))
+        else:
+            path.write_text(text)
+        return path
+
+    return write_log
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import fastcolst as fc
 from fastcolst import cli
 from fastcolst._compile.cache import SOURCES
 from fastcolst.cli import main
-from fastcolst.datasets import Log
+from fastcolst.data import Log
 from fastcolst.experiments.results import load_result
 
 SMALL = ["simulate", "--arms", "5", "--features", "2", "--horizon", "60", "--runs", "2", "--seed", "7"]

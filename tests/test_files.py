@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst import _files, datasets
+from fastcolst import _files
 from fastcolst.cli import main
+from fastcolst.data.read_log import MOST_COLUMNS
 from fastcolst.experiments.tables import MOST_TABLES
 
 RNG = np.random.default_rng(1)
@@ -209,7 +210,7 @@ def test_a_table_of_commas_is_refused_before_its_columns_are_made(tmp_path, name
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr(pandas, "read_csv", lambda *_, **__: pytest.fail("the table was parsed"))
-    with pytest.raises(fc.FileFormatError, match=rf"{name}' has 300,002 columns; at most {datasets.MOST_COLUMNS:,}"):
+    with pytest.raises(fc.FileFormatError, match=rf"{name}' has 300,002 columns; at most {MOST_COLUMNS:,}"):
         fc.read_log(tmp_path / name, contrast="z")
 
 

@@ -113,9 +113,9 @@ def test_names_are_there_however_they_are_asked_for(statement: str):
 @pytest.mark.parametrize(
     ("statement", "missing"),
     [
-        ("fc.BradleyTerry", {"fastcolst.policies", "fastcolst.experiments.studies", "fastcolst.datasets"}),
-        ("fc.comparison", {"fastcolst.policies", "fastcolst.experiments.studies", "fastcolst.datasets"}),
-        ("fc.FileFormatError", {"fastcolst.policies", "fastcolst.experiments.studies", "fastcolst.datasets"}),
+        ("fc.BradleyTerry", {"fastcolst.policies", "fastcolst.experiments.studies", "fastcolst.data"}),
+        ("fc.comparison", {"fastcolst.policies", "fastcolst.experiments.studies", "fastcolst.data"}),
+        ("fc.FileFormatError", {"fastcolst.policies", "fastcolst.experiments.studies", "fastcolst.data"}),
         ("assert not hasattr(fc, '__wrapped__')", {"fastcolst.comparison", "numba", "numpy"}),
         ("assert not hasattr(fc, 'Clostim')", {"fastcolst.comparison", "numba", "numpy"}),
     ],

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from fastcolst.datasets import Log, ReplayResult
+from fastcolst.data import Log, ReplayResult
 from fastcolst.experiments.results import Result
 from fastcolst.plotting import line_style, new_figure, regret_figure, replay_figure, save_figure
 from fastcolst.policies import REGISTRY

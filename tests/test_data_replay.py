@@ -1,0 +1,167 @@
+"""Learning from a log in its order, and the scores of what was predicted."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from conftest import TABLE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastcolst.data import Log, ReplayResult, read_log, replay
+
+
+class Sgd:
+    """Online logistic regression in plain NumPy: what a policy looks like to replay."""
+
+    def __init__(self, n_features: int, rate: float) -> None:
+        self.theta = np.zeros(n_features)
+        self.rate = rate
+        self.calls = 0
+
+    def learn_and_predict(self, contrasts, wins):
+        self.calls += 1
+        probabilities = np.empty(len(contrasts))
+        for t, z in enumerate(contrasts):
+            probabilities[t] = 1.0 / (1.0 + np.exp(-z @ self.theta))
+            self.theta += self.rate * (wins[t] - probabilities[t]) * z
+        return probabilities
+
+
+class Says:
+    """Predicts what it is told to."""
+
+    def __init__(self, probabilities, n_features: int = 1) -> None:
+        self.probabilities = probabilities
+        self.theta = np.zeros(n_features)
+
+    def learn_and_predict(self, *_):
+        return self.probabilities
+
+
+def scored(probabilities, wins) -> ReplayResult:
+    log = Log.from_arrays(np.ones((len(wins), 1)), wins)
+    return ReplayResult(probabilities=probabilities, wins=log.wins, theta=[0.0], log=log, label="test")
+
+
+def test_football_matches_since_1990(shared):
+    path = shared / "data" / "intl_football" / "pairs.npz"
+    log = read_log(path, where="year >= 1990")
+    assert (log.rows, log.draws_in_file, len(log)) == (49_520, 11_258, 24_787)
+    assert read_log(path).draws == 11_258
+    assert "49,520 rows with 11,258 draws" in log.counts
+    for rate, expected in ((0.5, 0.5735), (0.02, 0.4825)):
+        assert replay(Sgd(5, rate), log).log_loss == pytest.approx(expected, abs=0.0005)
+
+
+def random_log(m: int, d: int) -> Log:
+    rng = np.random.default_rng(7)
+    return Log.from_arrays(rng.standard_normal((m, d)), rng.random(m) < 0.7)
+
+
+def test_blocks_and_a_progress_bar_change_nothing(monkeypatch, capsys):
+    log, alone, in_blocks = random_log(100, 3), Sgd(3, 0.1), Sgd(3, 0.1)
+    expected = alone.learn_and_predict(log.contrasts, log.wins)
+    monkeypatch.setattr(sys.modules["fastcolst.data.replay"], "BLOCK", 7)
+    result = replay(in_blocks, log, progress=True, label="small blocks")
+    assert in_blocks.calls == 15
+    assert result.probabilities.tolist() == expected.tolist()
+    assert result.theta.tolist() == alone.theta.tolist()
+    assert "small blocks: 100%" in capsys.readouterr().err
+
+
+def test_a_result_keeps_the_estimate_it_ended_with():
+    policy, log = Sgd(2, 0.1), random_log(10, 2)
+    result = replay(policy, log)
+    before = result.theta.copy()
+    replay(policy, log)
+    assert result.theta.tolist() == before.tolist() != policy.theta.tolist()
+    assert result.label == "Sgd"
+    assert result.probabilities[0] == 0.5
+    assert result.log is log
+    for array in (result.probabilities, result.wins, result.theta):
+        assert not array.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "message"),
+    [
+        ([0.5], r"predicted shape \(1,\); \(2,\) is wanted"),
+        (0.5, r"predicted shape \(\)"),
+        ([0.5, np.nan], r"probabilities\[1\] is nan; 0 to 1 is wanted"),
+        ([0.5, 1.5], r"probabilities\[1\] is 1.5"),
+    ],
+)
+def test_predictions_that_are_no_probabilities_are_refused(probabilities, message):
+    with pytest.raises(ValueError, match=message):
+        replay(Says(probabilities), Log.from_arrays([[1.0], [1.0]], [1, 0]))
+
+
+def test_what_is_replayed_has_to_be_a_log_of_that_many_features():
+    with pytest.raises(ValueError, match="log is a list; a Log is wanted"):
+        replay(Says([0.5]), [[1.0]])
+    with pytest.raises(ValueError, match=r"theta has shape \(3,\); \(1,\) is wanted"):
+        replay(Says([0.5], n_features=3), Log.from_arrays([[1.0]], [1]))
+
+
+def test_scores_by_hand():
+    result = scored([0.9, 0.5, 0.2, 0.6], [1, 1, 1, 0])
+    assert result.log_loss == pytest.approx(-math.log(0.9 * 0.5 * 0.2 * 0.4) / 4, rel=1e-14)
+    assert result.accuracy == 1.5 / 4
+    assert result.brier == pytest.approx((0.01 + 0.25 + 0.64 + 0.36) / 4, rel=1e-14)
+    running = result.running_log_loss()
+    assert running[1] == pytest.approx(-math.log(0.45) / 2, rel=1e-14)
+    assert running[-1] == pytest.approx(result.log_loss, rel=1e-14)
+
+
+def test_a_certain_prediction_that_fails_costs_everything():
+    assert scored([0.0, 0.5], [1, 1]).log_loss == np.inf
+    assert scored([1.0, 0.5], [0, 1]).log_loss == np.inf
+    assert scored([0.0, 1.0], [0, 1]).log_loss == 0.0
+    assert scored([1e-20], [0]).log_loss == pytest.approx(1e-20, rel=1e-14, abs=0.0)
+
+
+PROBABILITIES = st.one_of(st.floats(0.0, 1.0), st.sampled_from([k / 10 for k in range(11)]))
+
+
+@given(predictions=st.lists(st.tuples(PROBABILITIES, st.booleans()), min_size=1, max_size=40))
+def test_calibration_agrees_with_a_plain_loop(predictions):
+    probabilities, wins = map(list, zip(*predictions, strict=True))
+    table = scored(probabilities, wins).calibration
+    assert table["count"].sum() == len(predictions)
+    edges = np.linspace(0.0, 1.0, 11)
+    for row in table:
+        assert row["low"] in edges[:-1]
+        assert row["high"] == edges[np.flatnonzero(edges == row["low"])[0] + 1]
+        inside = [(p, won) for p, won in predictions if row["low"] <= p < row["high"] or p == row["high"] == 1.0]
+        n = len(inside)
+        assert row["count"] == n > 0
+        assert row["predicted"] == pytest.approx(sum(p for p, _ in inside) / n, abs=1e-15)
+        assert row["observed"] == sum(won for _, won in inside) / n
+        error = math.sqrt(sum(p * (1 - p) for p, _ in inside)) / n
+        assert row["standard_error"] == pytest.approx(error, abs=1e-15)
+
+
+def test_a_summary_has_counts_scores_bins_and_names(write_log):
+    log = read_log(write_log(TABLE), first="a_*", second="b_*", where="year <= 1997")
+    lines = replay(Sgd(2, 0.5), log, label="plain SGD").summary().splitlines()
+    assert lines[0].startswith("plain SGD")
+    assert lines[1] == (
+        "8 rows with 1 draws, 8 kept by year <= 1997: 3 learned, 1 draws left out, 2 missing, 2 unknown outcomes"
+    )
+    words = [line.split() for line in lines]
+    assert ["log", "loss"] in [line[:2] for line in words]
+    assert ["accuracy", "0.1667"] in words  # one draw of three: half a point
+    assert ["Brier", "score"] in [line[:2] for line in words]
+    assert ["0.5", "to", "0.6"] in [line[:3] for line in words]
+    assert [line[0] for line in words[-2:]] == ["speed", "price"]
+
+
+def test_plotting_is_left_to_plotting(monkeypatch):
+    plotting = pytest.importorskip("fastcolst.plotting")
+    monkeypatch.setattr(plotting, "replay_figure", lambda result, axes: (result, axes))
+    result = scored([0.5], [1])
+    assert result.plot("axes") == (result, "axes")
