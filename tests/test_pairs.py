@@ -7,14 +7,9 @@ from conftest import rounds
 import fastcolst as fc
 from fastcolst import reference as ref
 from fastcolst import streams
-from fastcolst.kernels.pairs import (
-    informative_pair,
-    is_candidate,
-    optimistic_pair,
-    pair_work_shape,
-    pool_of,
-    remove_dominated,
-)
+from fastcolst.kernels.dominance import is_candidate, remove_dominated
+from fastcolst.kernels.pairs import informative_pair, optimistic_pair, pair_work_shape
+from fastcolst.kernels.pool import pool_of
 
 ETAS = (0.0, 1e-9, 0.1, 0.5, 1.0, 2.0, 1e9)
 KINDS = ("generic", "duplicates", "collinear", "widths of zero", "lattice", "small theta", "far from zero")

@@ -6,13 +6,6 @@ With whitened arms a_i = S x_i two rules have one form,
 
 MaxInP wants the farthest pair (w = 0, s = 1) of the arms that no other arm dominates, MaxPairUCB the pair of highest
 optimistic utility (w = 1, s = c) of all arms, where an arm may meet itself.
-
-Arm j dominates arm i when u_j > u_i and u_j - u_i >= eta |a_i - a_j|. In the space of whitened arms that is a cone, so
-dominance is transitive: what is dominated at all is dominated by an arm that is not. Equal arms have equal utilities
-and never dominate each other.
-
-The arms in the running are the first columns of a matrix whose rows are their coordinates and four more: the utility,
-the arm's index, whether it is known to be a candidate, and a bound r_i with which no pair is worth more than r_i + r_j.
 """
 
 from __future__ import annotations
@@ -20,66 +13,32 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastcolst._compile import helper
-from fastcolst.kernels.selection import argmax
+from fastcolst.kernels.dominance import is_candidate, remove_dominated
+from fastcolst.kernels.pool import (
+    BLOCK,
+    CANDIDATE,
+    DOMINATED,
+    N_EXTRA,
+    pool_of,
+    squared_distances,
+    squared_radii,
+    whole_blocks,
+)
 
-__all__ = [
-    "BLOCK",
-    "FEW",
-    "TIE",
-    "informative_pair",
-    "is_candidate",
-    "optimistic_pair",
-    "pair_work_shape",
-    "pool_of",
-    "remove_dominated",
-    "squared_distances",
-    "squared_radii",
-]
+__all__ = ["FEW", "TIE", "informative_pair", "optimistic_pair", "pair_work_shape"]
 
-# Rows of the matrix after the d coordinates.
-UTILITY, LABEL, STANDING, BOUND = 0, 1, 2, 3
-N_EXTRA = 4
 N_SCRATCH = 2
-
-# What STANDING holds.
-CANDIDATE = 1.0
-OPEN = 0.0
-DOMINATED = -1.0
 
 TIE = 5e-13
 """Pairs whose values differ by less, relative to their terms, are equal: the lowest indices win."""
 FEW = 8
 """Up to so many arms, ordering them costs more than it saves."""
-BLOCK = 16
-"""Loops over arms run over whole blocks: four registers of four numbers, with nothing left for a scalar loop."""
 TILE = 512
 """So many arms are compared with all others before the next ones: with 10 features they fill the L1 cache."""
 SWEEPS = 4
 """So many steps from an arm to its best partner come first, to have a good pair early."""
-PATIENCE = 8
-"""A pass is worth its time when it removes one of so many arms."""
-
-
-class Pool(NamedTuple):
-    """The arms in the running, one for each column; ``size`` of the columns count.
-
-    matrix (d + 4, n), whose rows are points (d, n), the whitened arms, then utility, label, standing and bound (n,);
-    rows (2, n), which are squares and scratch (n,), overwritten at will. Here n is padded to whole blocks.
-    """
-
-    matrix: NDArray[np.float64]
-    rows: NDArray[np.float64]
-    points: NDArray[np.float64]
-    utility: NDArray[np.float64]
-    label: NDArray[np.float64]
-    standing: NDArray[np.float64]
-    bound: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    scratch: NDArray[np.float64]
-    size: int
 
 
 class PairObjective(NamedTuple):
@@ -100,24 +59,6 @@ class PairObjective(NamedTuple):
 def pair_work_shape(n_arms: int, n_features: int) -> tuple[int, int]:
     """Rows and columns of the scratch: two matrices of arms and two rows, their columns padded to whole blocks."""
     return 2 * (n_features + N_EXTRA) + N_SCRATCH, -(-n_arms // BLOCK) * BLOCK
-
-
-@helper
-def pool_of(matrix: Any, rows: Any, size: int) -> Any:
-    """The pool of the first arms of a matrix, (d + 4, n), with two rows of scratch, (2, n)."""
-    d = matrix.shape[0] - N_EXTRA
-    return Pool(
-        matrix,
-        rows,
-        matrix[:d],
-        matrix[d + UTILITY],
-        matrix[d + LABEL],
-        matrix[d + STANDING],
-        matrix[d + BOUND],
-        rows[0],
-        rows[1],
-        size,
-    )
 
 
 # --- the two rules ------------------------------------------------------------------------------------------
@@ -199,83 +140,6 @@ def _everyone(work: Any, n_arms: int) -> tuple[Any, Any]:
     for j in range(pool.size):
         pool.label[j] = j
     return pool, work[n_rows : 2 * n_rows]
-
-
-# --- dominance ----------------------------------------------------------------------------------------------
-
-
-@helper
-def remove_dominated(pool: Any, eta: float) -> Any:
-    """Remove what the arms of highest utility dominate, as long as that removes many.
-
-    The open arm of highest utility is dominated by no one: it becomes a candidate, and what it dominates goes. When
-    a pass removes less than an eighth of the open arms, the others stay open.
-
-    Parameters
-    ----------
-    pool : Pool
-        All arms, whatever their standing; overwritten.
-    eta : float
-
-    Returns
-    -------
-    Pool
-        Candidates first, then open arms.
-
-    Notes
-    -----
-    O(n d) a pass, O(n d) in all but for the last eight passes or so.
-    """
-    matrix, size, n_candidates = pool.matrix, pool.size, 0
-    while n_candidates < size:
-        top = n_candidates + argmax(pool.utility[n_candidates:size])
-        for row in range(matrix.shape[0]):
-            matrix[row, n_candidates], matrix[row, top] = matrix[row, top], matrix[row, n_candidates]
-        top = n_candidates
-        n_candidates += 1
-        pool.standing[top] = CANDIDATE
-        n_open = size - n_candidates
-        kept = _keep(pool, n_candidates, size, eta)
-        size = n_candidates + kept
-        if (n_open - kept) * PATIENCE < n_open:
-            break
-    for j in range(n_candidates, size):
-        pool.standing[j] = OPEN
-    return pool_of(matrix, pool.rows, size)
-
-
-@helper
-def _keep(pool: Any, start: int, stop: int, eta: float) -> int:
-    """Move those of a range of arms to its front that the arm before it does not dominate; return their number."""
-    top = start - 1
-    squared_distances(pool.points, top, start, stop, pool.squares)
-    best, squares, utility, places = pool.utility[top], pool.squares, pool.utility, pool.scratch
-    for j in range(np.uint64(start), np.uint64(stop)):
-        gap = best - utility[j]
-        squares[j] = (gap <= 0.0) | (gap < eta * np.sqrt(squares[j]))
-    kept = 0
-    for j in range(start, stop):
-        places[kept] = j
-        kept += int(squares[j])
-    if kept < stop - start:
-        for row in range(pool.points.shape[0] + STANDING):
-            for j in range(kept):
-                pool.matrix[row, start + j] = pool.matrix[row, int(places[j])]
-    return kept
-
-
-@helper
-def is_candidate(pool: Any, arm: int, eta: float) -> bool:
-    """Whether no arm of the pool dominates the one in a column; its standing remembers the answer. O(n d)."""
-    if pool.standing[arm] == OPEN:
-        squares, utility = pool.scratch, pool.utility
-        squared_distances(pool.points, arm, 0, pool.size, squares)
-        own, n_rulers = utility[arm], 0
-        for j in range(pool.size):
-            gap = utility[j] - own
-            n_rulers += (gap > 0.0) & (gap >= eta * np.sqrt(squares[j]))
-        pool.standing[arm] = DOMINATED if n_rulers > 0 else CANDIDATE
-    return bool(pool.standing[arm] == CANDIDATE)
 
 
 # --- the search ---------------------------------------------------------------------------------------------
@@ -371,7 +235,7 @@ def _may_reach(
     The root is spared: s |a_i - a_j| >= r iff r <= 0 or s^2 |a_i - a_j|^2 >= r^2.
     """
     weight, square_factor = factors[0], factors[1] * factors[1]
-    start, stop = _whole_blocks(columns[0], columns[1])
+    start, stop = whole_blocks(columns[0], columns[1])
     hits = 0
     for j in range(start, stop):
         rest = floor - weight * utility[j]
@@ -421,46 +285,6 @@ def _comes_before(label: Any, pair: tuple[int, int], other: tuple[int, int]) -> 
     return bool(max(label[pair[0]], label[pair[1]]) < max(label[other[0]], label[other[1]]))
 
 
-@helper
-def _whole_blocks(start: int, stop: int) -> tuple[Any, Any]:
-    """A range of columns made wider to whole blocks; unsigned, which spares loops the test for negative columns."""
-    return np.uint64(start // BLOCK * BLOCK), np.uint64((stop + BLOCK - 1) // BLOCK * BLOCK)
-
-
-@helper
-def squared_distances(points: Any, arm: int, start: int, stop: int, out: Any) -> None:
-    """Squared distances of one arm to those in a range of columns, out[j] = |a_j - a_arm|^2.
-
-    Parameters
-    ----------
-    points : (d, n) float64
-        Whitened arms as columns.
-    arm, start, stop : int
-    out : (n,) float64
-        Overwritten from ``start`` to ``stop``, and whatever else is in the blocks of these.
-
-    Notes
-    -----
-    O(d) for each. Exactly 0 for equal arms; |a_i|^2 - 2 a_i'a_j + |a_j|^2 would lose every digit where arms lie close
-    together. Four coordinates are taken at a time, for a quarter of the loads and stores.
-    """
-    first, last = _whole_blocks(start, stop)
-    d = points.shape[0]
-    n_fours = d // 4
-    for j in range(first, last):
-        out[j] = 0.0
-    for four in range(n_fours):
-        k = 4 * four
-        c0, c1, c2, c3 = points[k, arm], points[k + 1, arm], points[k + 2, arm], points[k + 3, arm]
-        for j in range(first, last):
-            d0, d1, d2, d3 = points[k, j] - c0, points[k + 1, j] - c1, points[k + 2, j] - c2, points[k + 3, j] - c3
-            out[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
-    for k in range(4 * n_fours, d):
-        c0 = points[k, arm]
-        for j in range(first, last):
-            out[j] += (points[k, j] - c0) * (points[k, j] - c0)
-
-
 # --- order --------------------------------------------------------------------------------------------------
 
 
@@ -499,28 +323,3 @@ def _by_bound(pool: Any, objective: Any, other: Any) -> Any:
     for j in range(size - 2, -1, -1):
         ordered.bound[j] = max(ordered.bound[j], ordered.bound[j + 1])
     return ordered
-
-
-@helper
-def squared_radii(points: Any, size: int, out: Any) -> None:
-    """Squared distances of the first arms to their centroid. O(n d), with eight sums that need not wait for another."""
-    n_eights = size // 8
-    for j in range(size):
-        out[j] = 0.0
-    for k in range(points.shape[0]):
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for eight in range(n_eights):
-            j = 8 * eight
-            s0 += points[k, j]
-            s1 += points[k, j + 1]
-            s2 += points[k, j + 2]
-            s3 += points[k, j + 3]
-            s4 += points[k, j + 4]
-            s5 += points[k, j + 5]
-            s6 += points[k, j + 6]
-            s7 += points[k, j + 7]
-        for j in range(8 * n_eights, size):
-            s0 += points[k, j]
-        centre = (((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))) / size
-        for j in range(size):
-            out[j] += (points[k, j] - centre) * (points[k, j] - centre)

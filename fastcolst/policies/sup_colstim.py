@@ -13,7 +13,7 @@ import numpy as np
 
 from fastcolst._checks import count
 from fastcolst._compile import helper, register
-from fastcolst.kernels.pairs import squared_distances
+from fastcolst.kernels.pool import squared_distances
 from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed

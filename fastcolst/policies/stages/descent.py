@@ -8,7 +8,8 @@ import numpy as np
 
 from fastcolst._compile import helper
 from fastcolst.kernels.linalg import squared_widths, utilities, whiten
-from fastcolst.kernels.pairs import BLOCK, FEW, TIE, squared_distances, squared_radii
+from fastcolst.kernels.pairs import FEW, TIE
+from fastcolst.kernels.pool import BLOCK, squared_distances, squared_radii
 from fastcolst.kernels.selection import all_finite
 from fastcolst.policies.stages.state import CONFIDENT, WIDTH
 from fastcolst.policies.state import confidence_scale, horizon_of
