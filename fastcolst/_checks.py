@@ -117,7 +117,7 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
 
 
 def is_a(kind: Any, value: Any) -> bool:
-    """Whether a value is an object of a kind, which may be a protocol, and not a class with the same attributes."""
+    """Whether a value is of a kind, perhaps a protocol, or of one of several; a class with its attributes is not."""
     return looked_at(lambda thing: isinstance(thing, kind) and not isinstance(thing, type), value, False)
 
 

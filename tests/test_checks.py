@@ -33,6 +33,12 @@ class Wordless:
         raise LookupError("no words")
 
 
+class Classless:
+    @property
+    def __class__(self) -> type:
+        raise LookupError("no class")
+
+
 class LikeAnArray:
     """Its comparisons are arrays."""
 
@@ -85,6 +91,16 @@ REFUSED = {
     "policies without words": (
         lambda: simulate(policies={"a": Wordless()}),
         "^policies has 'a': <Wordless instance at .*>; a label and a policy are wanted",
+    ),
+    "policies without a class": (lambda: simulate(policies=Classless()), "^policies is .*; a dict of labels and polic"),
+    "a scenario without a class": (lambda: simulate(scenario=Classless()), "^scenario is .*; a Scenario is wanted"),
+    "a study's policy without a class": (
+        lambda: fc.Study({"a": Classless()}, {"easy": EASY}, 5),
+        "^policies has 'a': .*; a label and a policy or a table are wanted",
+    ),
+    "a study's policies without a class": (
+        lambda: fc.Study(Classless(), {"easy": EASY}, 5),
+        "^policies is .*; a dict of labels and policies is wanted",
     ),
     "a policy that does not fit": (
         lambda: simulate(policies={"a": fc.CoLSTIM(7)}),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastcolst._checks import as_array, brief, entries, path_text, whole_number
+from fastcolst._checks import as_array, brief, entries, is_a, path_text, whole_number
 from fastcolst._files import FileFormatError, check_claim, optional_import, read_whole, write_atomically
 from fastcolst._words import align
 
@@ -396,7 +396,7 @@ def _array(
 def _arrays(
     tables: Any, name: str, dtype: type, shape: tuple[int, ...], unknown: bool = False
 ) -> dict[str, NDArray[Any]]:
-    if not isinstance(tables, Mapping):
+    if not is_a(Mapping, tables):
         raise ValueError(f"{name} is a {type(tables).__name__}; a dictionary of label to array is wanted")
     tables = entries(name, tables, "a dictionary")
     for label in tables:
@@ -406,7 +406,7 @@ def _arrays(
 
 
 def _texts(settings: Any) -> dict[str, str]:
-    if not isinstance(settings, Mapping):
+    if not is_a(Mapping, settings):
         raise ValueError(f"settings is a {type(settings).__name__}; a dictionary of text to text is wanted")
     found = entries("settings", settings, "a dictionary")
     for key, value in found.items():

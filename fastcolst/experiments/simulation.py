@@ -240,7 +240,7 @@ def _result(plan: Plan, records: list[Record]) -> Result:
 
 def _templates(policies: Any) -> dict[str, Policy]:
     wanted = "a dict of labels and policies"
-    templates = entries("policies", policies, wanted) if isinstance(policies, Mapping) else {}
+    templates = entries("policies", policies, wanted) if is_a(Mapping, policies) else {}
     if not templates:
         raise ValueError(f"policies is {brief(policies)}; {wanted} is wanted")
     for label, policy in templates.items():
@@ -251,10 +251,7 @@ def _templates(policies: Any) -> dict[str, Policy]:
 
 def is_label(value: Any) -> bool:
     """Whether a value can name a policy or a scenario: a text that is not empty, and that UTF-8 can write."""
-    try:
-        return isinstance(value, str) and len(value.encode()) > 0
-    except UnicodeEncodeError:  # half a surrogate pair
-        return False
+    return looked_at(lambda text: isinstance(text, str) and len(text.encode()) > 0, value, False)
 
 
 def _problem(scenario: Any) -> Problem:

@@ -199,7 +199,7 @@ class Study:
         >>> list(study.policies)
         ['CoLSTIM width_scale=0.5', 'CoLSTIM width_scale=1.0']
         """
-        if not isinstance(data, Mapping):
+        if not is_a(Mapping, data):
             raise ValueError(f"data is {brief(data)}; a dict such as a TOML file holds is wanted")
         folder, data = path_text("folder", folder), entries("data", data)
         check_levels(data)
@@ -318,16 +318,17 @@ def _tell_of_damaged(cells: list[str]) -> None:
 
 
 def _labelled(name: str, table: Any) -> dict[str, Any]:
-    if not isinstance(table, Mapping) or not table:
+    by_label = entries(name, table) if is_a(Mapping, table) else {}
+    if not by_label:
         raise ValueError(f"{name} is {brief(table)}; a dict of labels and {name} is wanted")
     wanted = Policy if name == "policies" else Problem
-    for label, value in entries(name, table).items():
-        if not is_label(label) or not (isinstance(value, Mapping) or is_a(wanted, value)):
+    for label, value in by_label.items():
+        if not is_label(label) or not is_a((wanted, Mapping), value):
             raise ValueError(
                 f"{name} has {brief(label)}: {brief(value)}; a label and a {wanted.__name__.lower()} or a table are "
                 "wanted"
             )
-    return dict(table)
+    return by_label
 
 
 def _seed(value: Any) -> int:
@@ -340,7 +341,7 @@ def _seed(value: Any) -> int:
 
 
 def _of_scenario(name: str, value: Any, label: str) -> Any:
-    if not isinstance(value, Mapping):
+    if not is_a(Mapping, value):
         return value
     by_label = entries(name, value)
     if label not in by_label:
