@@ -585,7 +585,7 @@ def test_cache_tells_the_place_and_the_size_and_clear_empties_it(
         assert version is not None
         (place / version).mkdir(parents=True)
         for number, size in enumerate(sizes):
-            (place / version / f"kernel-{number}.nbc").write_bytes(bytes(size))
+            (place / version / f"fastcolst.kernel-{number:016x}.nbc").write_bytes(bytes(size))
     monkeypatch.setattr(cli, "cache_info", lambda: {"path": "here", "entries": 0, "bytes": 0})
     assert main(["cache"]) == 0
     assert capsys.readouterr().out.splitlines() == [

@@ -233,11 +233,15 @@ def _versions(place: Path) -> list[Path]:
     ]
 
 
+def _entries(folder: Path) -> list[Path]:
+    """The files of a version, those that a killed process left unfinished as well; by their names."""
+    return [path for path in folder.iterdir() if re.fullmatch(r"[\w.<>]+-[0-9a-f]{16}\.(nbc|\w+\.tmp)", path.name)]
+
+
 def _remove(folder: Path) -> None:
     """Remove the entries of a version, and its folder unless it holds something else, which is somebody's own."""
-    for path in folder.glob("*-*"):
-        if re.fullmatch(r"[\w.<>]+-[0-9a-f]{16}\.(nbc|\w+\.tmp)", path.name):
-            path.unlink(missing_ok=True)
+    for path in _entries(folder):
+        path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty, or another process was faster
         folder.rmdir()
 
@@ -409,5 +413,6 @@ def clear_cache() -> tuple[str, CacheContents]:
 
 
 def _contents(folders: list[Path]) -> CacheContents:
-    sizes = [file.stat().st_size for folder in folders for file in folder.glob("*.nbc")]
+    files = [file for folder in folders if folder.is_dir() for file in _entries(folder) if file.suffix == ".nbc"]
+    sizes = [file.stat().st_size for file in files]
     return CacheContents(len(sizes), sum(sizes))
