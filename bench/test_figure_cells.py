@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst.paper.reproduction import Settings, parts
+from fastcolst.paper.parts import Settings, parts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from slow_loop import slow_regret

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import fastcolst as fc
-from fastcolst import cells as cutting
+from fastcolst.experiments import cells as cutting
 from fastcolst.experiments.cells import compute_cell
 from fastcolst.experiments.store import Manifest, Store
 

@@ -71,7 +71,7 @@ def slow_regret(policy, label, scenario, horizon, seed, run):
         if first != second:
             twin.update(contexts[first] - contexts[second], first_won)
         if index_only and first != second:
-            drawing.update(drawing._asked, first_won)
+            drawing.update(drawing._shown, first_won)
         total += reference.regret(utilities, first, second)[0]
     return total
 
@@ -79,7 +79,7 @@ def slow_regret(policy, label, scenario, horizon, seed, run):
 def _own_draws(policy, contexts):
     """The samples behind an index-only policy's choice; they depend on its counts, so the policy itself draws."""
     before = copy.copy(policy)
-    policy._asked = policy.select(contexts)
+    policy._shown = policy.select(contexts)
     return draws_of(before, policy._buffers.raw, policy._buffers.work)
 
 

@@ -19,11 +19,12 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
-from fastcolst import cli
 from fastcolst._compile.cache import SOURCES
-from fastcolst.cli import main
+from fastcolst.cli import WRONG_INPUT, commands, main
+from fastcolst.cli.arguments import EXAMPLES, parser
 from fastcolst.data import Log
 from fastcolst.experiments.results import load_result
+from fastcolst.policies import REGISTRY
 
 SMALL = ["simulate", "--arms", "5", "--features", "2", "--horizon", "60", "--runs", "2", "--seed", "7"]
 SMALL += ["--estimator", "sgd"]
@@ -125,7 +126,7 @@ def test_every_option_of_simulate_reaches_the_library(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("all", list(cli.REGISTRY)),
+        ("all", list(REGISTRY)),
         ("UniformPairs, CoLSTIM", ["UniformPairs", "CoLSTIM"]),
         ("CoLSTIM,CoLSTIM", ["CoLSTIM"]),
     ],
@@ -166,7 +167,7 @@ def test_replay_prints_scores_and_writes_by_extension(
 
 def test_every_option_of_replay_reaches_the_library(monkeypatch: pytest.MonkeyPatch, log_file: Path):
     options = "--outcome-coding signed --comparison exponential --learning-rate 0.125 --score residual"
-    seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), *options.split(), "--no-progress"])
+    seen = caught(monkeypatch, commands, "replay", [*replay_of(log_file), *options.split(), "--no-progress"])
     estimator = fc.SGD(learning_rate=0.125, score="residual")
     assert repr(seen[0]) == repr(fc.CoLSTIM(2, comparison="exponential", estimator=estimator))
     assert isinstance(seen[1], Log)
@@ -175,17 +176,17 @@ def test_every_option_of_replay_reaches_the_library(monkeypatch: pytest.MonkeyPa
 
 def test_the_ridge_of_replay_is_the_estimate_s(monkeypatch: pytest.MonkeyPatch, log_file: Path, capsys: Any):
     for name, estimator in (("mle", fc.MLE), ("online-newton", fc.OnlineNewton)):
-        seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), "--estimator", name, "--ridge", "2"])
+        seen = caught(monkeypatch, commands, "replay", [*replay_of(log_file), "--estimator", name, "--ridge", "2"])
         assert repr(seen[0]) == repr(fc.CoLSTIM(2, estimator=estimator(ridge=2.0)))
-    assert cli.main([*replay_of(log_file), "--estimator", "sgd", "--ridge", "2"]) == cli.WRONG_INPUT
+    assert main([*replay_of(log_file), "--estimator", "sgd", "--ridge", "2"]) == WRONG_INPUT
     assert "argument --ridge: sgd has no ridge" in capsys.readouterr().err
-    assert cli.main([*replay_of(log_file), "--ridge", "-1"]) == cli.WRONG_INPUT
+    assert main([*replay_of(log_file), "--ridge", "-1"]) == WRONG_INPUT
     assert "MLE: ridge is -1.0; a finite number of at least 0 is wanted" in capsys.readouterr().err
 
 
 def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPatch):
     options = ["--first", "a_x, a_y", "--second", "b_*", "--outcome", "won", "--outcome-coding", "unit"]
-    seen = caught(monkeypatch, cli, "read_log", ["replay", "some.csv", *options, "--where", "k == 'a, b'"])
+    seen = caught(monkeypatch, commands, "read_log", ["replay", "some.csv", *options, "--where", "k == 'a, b'"])
     assert seen == {
         0: "some.csv",
         "first": ["a_x", "a_y"],
@@ -225,7 +226,7 @@ def test_the_exact_estimator_is_the_default_and_a_learning_rate_implies_sgd(
         (["--learning-rate", "0.25"], fc.SGD(0.25)),
         (["--estimator", "online-newton", "--score", "residual"], fc.OnlineNewton(score="residual")),
     ):
-        seen = caught(monkeypatch, cli, "replay", [*replay_of(log_file), *options])
+        seen = caught(monkeypatch, commands, "replay", [*replay_of(log_file), *options])
         assert repr(seen[0]) == repr(fc.CoLSTIM(2, estimator=estimator))
     monkeypatch.undo()
     error = error_of([*replay_of(log_file), "--estimator", "mle", "--learning-rate", "0.1"], capsys)
@@ -236,7 +237,7 @@ def test_the_exact_estimator_is_the_default_and_a_learning_rate_implies_sgd(
 
 
 def test_info_tells_versions_and_the_cache(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(cli, "cache_info", lambda: {"path": "here", "entries": 3, "bytes": 2_500_000})
+    monkeypatch.setattr(commands, "cache_info", lambda: {"path": "here", "entries": 3, "bytes": 2_500_000})
     assert main(["info"]) == 0
     told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     for name in ("numba", "numpy", "scipy"):
@@ -247,7 +248,7 @@ def test_info_tells_versions_and_the_cache(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_info_without_a_cache(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(cli, "cache_info", lambda: {"path": None, "entries": 0, "bytes": 0})
+    monkeypatch.setattr(commands, "cache_info", lambda: {"path": None, "entries": 0, "bytes": 0})
     assert main(["info"]) == 0
     assert "none: every process compiles" in capsys.readouterr().out
 
@@ -256,15 +257,15 @@ def test_warmup_tells_the_seconds_of_each_combination(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     warmed = []
-    for policy in cli.REGISTRY.values():  # some twenty seconds each with the exact estimator
+    for policy in REGISTRY.values():  # some twenty seconds each with the exact estimator
         if policy is not fc.UniformPairs:
             monkeypatch.setattr(policy, "warmup", lambda self: warmed.append(repr(self)))
     assert main(["warmup", "--comparison", "thurstone", "--comparison", "bradley-terry"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    combinations = [[name, model] for model in ("thurstone", "bradley-terry") for name in ("simulate", *cli.REGISTRY)]
+    combinations = [[name, model] for model in ("thurstone", "bradley-terry") for name in ("simulate", *REGISTRY)]
     assert [row[:2] for row in rows[1:]] == combinations
     assert all(float(row[2]) >= 0 for row in rows[1:])
-    assert len(warmed) == 2 * (len(cli.REGISTRY) - 1)
+    assert len(warmed) == 2 * (len(REGISTRY) - 1)
     assert sum("thurstone" in each for each in warmed) > 0
 
 
@@ -331,7 +332,7 @@ def test_outputs_are_checked_before_anything_is_computed(
     text: str,
 ):
     monkeypatch.setattr(fc, "simulate", None)  # calling it would be a TypeError
-    monkeypatch.setattr(cli, "read_log", None)
+    monkeypatch.setattr(commands, "read_log", None)
     (tmp_path / "file").touch()
     (tmp_path / "folder.png").mkdir()
     error = error_of([*command, "--out", str(tmp_path / name)], capsys)
@@ -405,11 +406,11 @@ def test_help_ends_well_and_shows_examples(command: list[str], capsys: pytest.Ca
     assert ("examples:" in out) is (command != ["info"])
 
 
-@pytest.mark.parametrize("example", [line for lines in cli.EXAMPLES.values() for line in lines])
+@pytest.mark.parametrize("example", [line for lines in EXAMPLES.values() for line in lines])
 def test_the_examples_of_the_help_are_legal(example: str):
     program, *arguments = shlex.split(example)
     assert program == "fastcolst"
-    assert callable(cli._parser().parse_args(arguments).run)
+    assert callable(commands.COMMANDS[parser().parse_args(arguments).command])
 
 
 # --- as a process -------------------------------------------------------------------------------------------
@@ -508,7 +509,10 @@ def test_workers_never_see_ctrl_c(tmp_path: Path):
     """A terminal sends it to them as well, and while they import there is none of our code to ignore it."""
     (tmp_path / "sitecustomize.py").write_text(NOTE_WHAT_IS_BLOCKED)
     (tmp_path / "notes").mkdir()
-    program = "from fastcolst.cli import _executor\nwith _executor('processes', 2) as pool: pool.submit(int).result()"
+    program = (
+        "from fastcolst.cli.commands import _executor\n"
+        "with _executor('processes', 2) as pool: pool.submit(int).result()"
+    )
     path = os.pathsep.join([str(tmp_path), str(Path(fc.__file__).parents[1])])
     environment = {**os.environ, "PYTHONPATH": path, "NOTES": str(tmp_path / "notes")}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=100)
@@ -586,14 +590,14 @@ def test_cache_tells_the_place_and_the_size_and_clear_empties_it(
         (place / version).mkdir(parents=True)
         for number, size in enumerate(sizes):
             (place / version / f"fastcolst.kernel-{number:016x}.nbc").write_bytes(bytes(size))
-    monkeypatch.setattr(cli, "cache_info", lambda: {"path": "here", "entries": 0, "bytes": 0})
+    monkeypatch.setattr(commands, "cache_info", lambda: {"path": "here", "entries": 0, "bytes": 0})
     assert main(["cache"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"place         {place}",
         "this version  1 compiled kernels, 1.5 MB",
         "others        2 compiled kernels, 0.5 MB",
     ]
-    monkeypatch.setattr(cli, "cache_info", lambda: {"path": None, "entries": 0, "bytes": 0})
+    monkeypatch.setattr(commands, "cache_info", lambda: {"path": None, "entries": 0, "bytes": 0})
     assert main(["cache", "clear"]) == 0
     assert capsys.readouterr().out == f"removed 3 compiled kernels, 2.0 MB from {place}\n"
     assert list(place.iterdir()) == []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,9 +19,13 @@ import pytest
 
 import fastcolst as fc
 from fastcolst.cli import main
-from fastcolst.paper import report
-from fastcolst.paper.report import Table, _reproduction_page, claims_tables, pictures, verdicts, write_report
-from fastcolst.paper.reproduction import TARGETS, Results, Settings, parts, timed_cells
+from fastcolst.paper.figures import pictures
+from fastcolst.paper.page import _reproduction_page, write_report
+from fastcolst.paper.parts import TARGETS, Settings, parts, timed_cells
+from fastcolst.paper.reproduction import Results
+from fastcolst.paper.tables import Table, claims_tables
+from fastcolst.paper.verdicts import PROJECTED, verdicts
+from fastcolst.paper.verdicts import outcome as sentences
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -102,6 +109,18 @@ def test_the_page_holds_every_panel_and_refers_to_nothing_outside(html):
     assert "url(" not in html and "@import" not in html
 
 
+def test_the_style_of_the_page_comes_with_the_package_even_in_an_archive(html, tmp_path):
+    package = Path(fc.__file__).parent
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", package.parent, package.name)
+    program = "from fastcolst.paper.page import _Page; print(_Page('', [], [], [], [], []).to_html())"
+    environment = {**os.environ, "PYTHONPATH": archive, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    (style,) = re.findall("<style>.*</style>", done.stdout, re.DOTALL)
+    assert style in html and "@media (max-width: 760px)" in style
+
+
 def test_the_page_says_what_the_paper_leaves_open(html):
     assert "The paper states no horizon" in html
     for text in ("T = 1,000", "T = 3,000", "T = 4,000", "With and without projection", "SGD(0.5)", "variance 5"):
@@ -109,7 +128,7 @@ def test_the_page_says_what_the_paper_leaves_open(html):
 
 
 def told(results):
-    return report.outcome(results.settings, verdicts(results))
+    return sentences(results.settings, verdicts(results))
 
 
 def outcome(results, text):
@@ -128,10 +147,10 @@ def test_verdicts_turn_with_the_data():
 def test_the_outcome_keeps_what_is_printed_apart_and_tells_when_nothing_was_learned():
     results = made_results(["figure1"], {"CoLSTIM": 1.2, "CoLSTIM, projected": 0.2})
     printed, projected = told(results)
-    total = sum(v.claim.variant != report.PROJECTED for v in verdicts(results))
+    total = sum(v.claim.variant != PROJECTED for v in verdicts(results))
     assert printed.startswith(f"Of {total} claims about regret, ") and "projected onto the unit ball" in projected
     assert int(printed.split()[5]) == sum(
-        v.outcome == "holds" and v.claim.variant != report.PROJECTED for v in verdicts(results)
+        v.outcome == "holds" and v.claim.variant != PROJECTED for v in verdicts(results)
     )
     short = told(made_results(["figure1"], settings=replace(SETTINGS, horizon=500)))
     assert short[-1].startswith("T is no longer than the exploration, n d = 500 rounds")

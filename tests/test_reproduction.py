@@ -14,7 +14,8 @@ from slow_loop import slow_regret
 import fastcolst as fc
 from fastcolst.paper import claims, reproduction
 from fastcolst.paper.claims import HOLDS, OPEN, REFUTED, Claim, Entry, above, below, judge
-from fastcolst.paper.reproduction import Settings, parts, reproduce
+from fastcolst.paper.parts import TARGETS, Settings, parts
+from fastcolst.paper.reproduction import reproduce
 
 SMALL = Settings(horizon=60, runs=3, n_arms=5, n_features=2, timed_runs=2, seed=3)
 
@@ -141,7 +142,7 @@ def test_holms_correction_by_hand():
 # --- the studies --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", reproduction.TARGETS)
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_target_is_a_list_of_studies(target):
     for part in parts(target, SMALL):
         study = part.study(1)
@@ -150,7 +151,7 @@ def test_every_target_is_a_list_of_studies(target):
 
 
 def test_estimators_are_spelled_out():
-    for target in reproduction.TARGETS:
+    for target in TARGETS:
         for part in parts(target, SMALL):
             for label, policy in part.policies.items():
                 given = policy if isinstance(policy, dict) else policy.get_params()
@@ -256,15 +257,15 @@ def test_the_mle_cells_agree_with_the_reference(label):
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "report.html").write_text("precious")
     with pytest.raises(FileExistsError, match="something other than a reproduction"):
-        reproduction.reproduce(["table1"], tmp_path, reproduction.Settings(horizon=20, runs=2))
+        reproduction.reproduce(["table1"], tmp_path, Settings(horizon=20, runs=2))
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_what_is_wrong_is_told_before_a_folder_is_made(tmp_path):
     with pytest.raises(ValueError, match=r"^seed is -1"):
-        reproduction.Settings(seed=-1)
+        Settings(seed=-1)
     with pytest.raises(ValueError, match=r"^threads is 0"):
-        reproduction.reproduce(["table1"], tmp_path / "out", reproduction.Settings(horizon=20, runs=2), threads=0)
+        reproduction.reproduce(["table1"], tmp_path / "out", Settings(horizon=20, runs=2), threads=0)
     assert not (tmp_path / "out").exists()
 
 
@@ -282,7 +283,7 @@ def test_what_is_wrong_is_told_before_a_folder_is_made(tmp_path):
     ],
 )
 def test_a_damaged_manifest_is_one_error(tmp_path, spoil):
-    settings = reproduction.Settings(horizon=20, runs=2)
+    settings = Settings(horizon=20, runs=2)
     reproduction._Manifest.open(tmp_path, settings)
     path = tmp_path / reproduction.MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), **spoil}))
@@ -306,7 +307,7 @@ def test_a_damaged_manifest_is_one_error(tmp_path, spoil):
     ],
 )
 def test_a_damaged_file_of_seconds_is_one_error(tmp_path, content):
-    manifest = reproduction._Manifest.open(tmp_path, reproduction.Settings(horizon=20, runs=2))
+    manifest = reproduction._Manifest.open(tmp_path, Settings(horizon=20, runs=2))
     manifest.add_targets(["table2"])
     path = manifest.timing_path("table2-gumbel-easy")
     path.parent.mkdir()
@@ -316,6 +317,6 @@ def test_a_damaged_file_of_seconds_is_one_error(tmp_path, content):
 
 
 def test_a_reproduction_that_was_interrupted_is_no_empty_report(tmp_path):
-    reproduction._Manifest.open(tmp_path, reproduction.Settings(horizon=20, runs=2))
+    reproduction._Manifest.open(tmp_path, Settings(horizon=20, runs=2))
     with pytest.raises(ValueError, match="no complete experiment yet"):
         reproduction.load_results(tmp_path)

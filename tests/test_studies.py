@@ -24,8 +24,8 @@ from campaign.kills import alive_in_session
 from conftest import rounds
 
 import fastcolst as fc
-from fastcolst import cells as cutting
 from fastcolst import cli
+from fastcolst.experiments import cells as cutting
 from fastcolst.experiments import executors, progress, store
 from fastcolst.experiments.cells import Cell
 from fastcolst.experiments.store import Manifest, Store
@@ -280,7 +280,7 @@ sys.path.insert(0, {tests!r})
 from test_studies import cutting, long_study
 cutting.CELL_SECONDS = 1e-12
 if {kind!r} == "processes":
-    from fastcolst.cli import _executor
+    from fastcolst.cli.commands import _executor
     with _executor("processes", 2) as executor:
         long_study().run({folder!r}, executor=executor, progress=False)
 elif {kind!r} == "loky":

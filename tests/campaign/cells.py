@@ -17,7 +17,7 @@ import numpy as np
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
-from fastcolst import cells as cutting
+from fastcolst.experiments import cells as cutting
 
 MUTATIONS, FLIPS, RESUMED = 5000, 400, 400
 

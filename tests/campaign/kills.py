@@ -19,7 +19,7 @@ from typing import Any
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
-from fastcolst import cells as cutting
+from fastcolst.experiments import cells as cutting
 
 KILLS = {"threads": 60, "processes": 30, "dask": 10}
 STARTING_SECONDS = {"threads": 1.0, "processes": 3.0, "dask": 4.0}
@@ -33,7 +33,7 @@ CHILD = """
 import contextlib, sys
 sys.path.insert(0, {tests!r})
 from campaign.kills import cutting, killed_study
-from fastcolst.cli import _executor
+from fastcolst.cli.commands import _executor
 cutting.CELL_SECONDS = 1e-12
 study = killed_study()
 with contextlib.ExitStack() as held:

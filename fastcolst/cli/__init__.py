@@ -1,0 +1,85 @@
+"""The command line: simulate, study, reproduce, report, replay, info, warmup, cache.
+
+Whatever a person can get wrong ends with exit code 2 and one line, ``fastcolst: error: ...``, and files to be
+written are checked before anything long is computed. Ctrl-C ends with code 130; `fastcolst.__main__` sees to it while
+this module is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from concurrent.futures import BrokenExecutor
+from typing import TYPE_CHECKING, Any
+
+from fastcolst._interrupt import INTERRUPTED, TOLD
+from fastcolst.cli.arguments import parser
+from fastcolst.cli.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["main"]
+
+WRONG_INPUT, PIPE_CLOSED = 2, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : texts, optional
+        The arguments; those of the process if not given.
+
+    Returns
+    -------
+    int
+        The exit code: 0, 2 for a wrong input, 130 after Ctrl-C, 141 when nobody reads the output any more.
+
+    Examples
+    --------
+    >>> from fastcolst.cli import main
+    >>> main(["simulate", "--horizon", "100", "--runs", "2", "--seed", "7", "--policies", "UniformPairs"])
+    hard: 50 arms, 10 features, bradley-terry
+    100 rounds, 2 runs, seed 7
+    ...
+    0
+    """
+    try:
+        with _warnings_in_one_line():
+            arguments = parser().parse_args(argv)
+            COMMANDS[arguments.command](arguments)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except SystemExit as stop:  # argparse, after --help or --version
+        return int(stop.code or 0)
+    except KeyboardInterrupt as error:
+        print(f"fastcolst: {error}" if str(error) else TOLD, file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
+        return PIPE_CLOSED
+    except (ValueError, OSError, ImportError, MemoryError, ArithmeticError, BrokenExecutor) as error:
+        print(f"fastcolst: error: {_one_line(error)}", file=sys.stderr)
+        return WRONG_INPUT
+    return 0
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
+    return " ".join(text.split()) or type(error).__name__
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"fastcolst: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,256 @@
+"""The arguments of the command line: what each command takes, and the objects that they stand for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import itertools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import fastcolst as fc
+from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS
+from fastcolst.estimation.words import SCORES
+from fastcolst.paper.parts import TARGETS, Settings
+from fastcolst.policies import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["COMPARISONS", "EXAMPLES", "SCENARIOS", "columns", "new_policy", "parser", "policy_names", "shows_progress"]
+
+COMPARISONS = ("bradley-terry", "thurstone", "exponential")
+SCENARIOS = {"easy": fc.Scenario.easy, "medium": fc.Scenario.medium, "hard": fc.Scenario.hard}
+ESTIMATORS: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "mle": lambda arguments: fc.MLE(score=arguments.score),
+    "online-newton": lambda arguments: fc.OnlineNewton(score=arguments.score),
+    "sgd": lambda arguments: fc.SGD(
+        learning_rate=0.5 if arguments.learning_rate is None else arguments.learning_rate, score=arguments.score
+    ),
+}
+CODINGS = ("auto", "signed", "unit")
+
+EXAMPLES = {
+    "simulate": (
+        "fastcolst simulate --scenario hard --runs 10 --out regret.png",
+        "fastcolst simulate --policies all --seed 7 --out regret.pdf --out regret.parquet",
+    ),
+    "study": (
+        "fastcolst study study.toml --out results",
+        "fastcolst study study.toml --out results --resume --executor processes",
+    ),
+    "reproduce": (
+        "fastcolst reproduce --out reproduction",
+        "fastcolst reproduce figure1 --runs 10 --horizon 3000 --out quick",
+    ),
+    "report": ("fastcolst report reproduction",),
+    "replay": (
+        "fastcolst replay matches.npz --where 'year >= 1990' --out replay.png",
+        "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner",
+    ),
+    "warmup": ("fastcolst warmup --policies CoLSTIM --comparison bradley-terry",),
+    "cache": ("fastcolst cache", "fastcolst cache clear"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage: a wrong input is told in one line."""
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the parser of all commands; what it gives names its ``command``."""
+    whole = _Parser(
+        prog="fastcolst",
+        description="Which two options should be compared next, and what do the answers say?",
+        epilog=_listed(itertools.chain.from_iterable(EXAMPLES.values())),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    whole.add_argument("--version", action="version", version=f"fastcolst {fc.__version__}")
+    commands = whole.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    _add_simulate(commands)
+    _add_study(commands)
+    _add_reproduce(commands)
+    _add_report(commands)
+    _add_replay(commands)
+    _add_command(commands, "info", "tell versions, threads and the state of the kernel cache")
+    _add_warmup(commands)
+    _add_cache(commands)
+    return whole
+
+
+def _add_command(commands: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    examples = EXAMPLES.get(name)
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=_listed(examples) if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return command
+
+
+def _listed(examples: Iterable[str]) -> str:
+    return "\n  ".join(["examples:", *examples])
+
+
+def _add_simulate(commands: Any) -> None:
+    command = _add_command(commands, "simulate", "play policies against each other and report their regret")
+    add = command.add_argument_group("problem").add_argument
+    sizes = "norm of the true parameter: below 1/sqrt(D), up to 1, or up to sqrt(D) [%(default)s]"
+    add("--scenario", choices=SCENARIOS, default="hard", help=sizes)
+    add("--arms", type=int, default=50, metavar="N", help="arms in a round [%(default)s]")
+    add("--features", type=int, default=10, metavar="D", help="features of an arm [%(default)s]")
+    add("--horizon", type=int, default=10_000, metavar="T", help="rounds in a run [%(default)s]")
+    add("--runs", type=int, default=10, help="independent repetitions [%(default)s]")
+    add("--seed", type=int, help="same seed, same numbers [a fresh one, which is reported]")
+    policies = command.add_argument_group("policies")
+    names = f"with commas between them, or all: {', '.join(REGISTRY)} [%(default)s]"
+    policies.add_argument("--policies", default="CoLSTIM,UniformPairs", metavar="NAMES", help=names)
+    _add_learning(policies)
+    running = command.add_argument_group("running")
+    running.add_argument("--threads", type=int, metavar="N", help="runs played at a time [one per processor]")
+    points = "points on a curve [%(default)s]"
+    running.add_argument("--checkpoints", type=int, default=200, metavar="K", help=points)
+    _add_output(running, RESULT_WRITERS)
+
+
+def _add_study(commands: Any) -> None:
+    command = _add_command(commands, "study", "compute a study that a TOML file describes, or go on with it")
+    add = command.add_argument
+    add("file", metavar="FILE", type=Path, help="TOML: horizon, runs, seed, [[policy]], [[scenario]]")
+    add("--out", metavar="DIR", type=Path, required=True, help="the study's folder: results, and regret.png")
+    add("--resume", action="store_true", help="go on with what is in the folder [refuse one that is not empty]")
+    executor = "threads, processes, or dask:ADDRESS of a scheduler [%(default)s]"
+    add("--executor", default="threads", metavar="KIND", help=executor)
+    add("--threads", type=int, metavar="N", help="threads or processes at work [one per processor]")
+    add("--no-progress", action="store_true", help="no progress, even on a terminal")
+
+
+def _add_reproduce(commands: Any) -> None:
+    command = _add_command(
+        commands, "reproduce", "compute the paper's experiments, or go on with them, and write the report"
+    )
+    add = command.add_argument
+    defaults = Settings()
+    names = f"{', '.join(TARGETS)}; all stands for the paper's experiments [all]"
+    add("targets", nargs="*", metavar="TARGET", help=names)
+    add("--sweep", action="store_true", help="the scaling study as well: regret and time against n, d, T")
+    add("--runs", type=int, default=defaults.runs, metavar="R", help="repetitions [%(default)s]")
+    horizon = "T; the paper does not state its own [%(default)s]"
+    add("--horizon", type=int, default=defaults.horizon, metavar="T", help=horizon)
+    add("--seed", type=int, default=defaults.seed, metavar="SEED", help="from which everything follows [%(default)s]")
+    out = "its folder; what is there with the same settings is kept [%(default)s]"
+    add("--out", metavar="DIR", type=Path, default=Path("reproduction"), help=out)
+    add("--threads", type=int, metavar="N", help="cells at work at a time [one per processor]")
+    add("--no-progress", action="store_true", help="no progress, even on a terminal")
+
+
+def _add_report(commands: Any) -> None:
+    command = _add_command(
+        commands, "report", "make figures, tables and report.html again from a folder of reproduce or study"
+    )
+    command.add_argument("folder", metavar="DIR", type=Path, help="what reproduce or study wrote to")
+
+
+def _add_replay(commands: Any) -> None:
+    command = _add_command(
+        commands,
+        "replay",
+        "learn from a log of finished comparisons, predicting each before it is learned",
+    )
+    add = command.add_argument_group("log").add_argument
+    add("log", metavar="LOG", help=".csv, .csv.gz, .parquet or .npz; a row for each comparison")
+    add("--first", metavar="COLUMNS", help="features of the first: a pattern such as 'a_*', or names")
+    add("--second", metavar="COLUMNS", help="features of the second")
+    add("--contrast", metavar="COLUMNS", help="instead of both: features of the first minus the second's")
+    add("--outcome", metavar="COLUMN", help="who won [outcome, or else y]")
+    coding = "signed: -1, 0, 1 for loss, draw, win of the first; unit: 0, 1/2, 1; auto: signed if any is -1"
+    add("--outcome-coding", choices=CODINGS, default="auto", help=f"{coding} [%(default)s]")
+    where = "keep the rows for which this holds, such as 'year >= 1990'; repeat it, and all must hold"
+    add("--where", action="append", metavar="CONDITION", help=where)
+    learning = command.add_argument_group("learning")
+    learning.add_argument("--policy", default="CoLSTIM", metavar="NAME", help="who learns [%(default)s]")
+    _add_learning(learning)
+    ridge = "penalty R/2 |theta|^2 of the estimate [mle: 0, online-newton: 1]"
+    learning.add_argument("--ridge", type=float, metavar="R", help=ridge)
+    _add_output(command.add_argument_group("running"), REPLAY_WRITERS)
+
+
+def _add_warmup(commands: Any) -> None:
+    command = _add_command(commands, "warmup", "compile the usual combinations now, so that later processes load them")
+    add = command.add_argument
+    add("--policies", default="all", metavar="NAMES", help="names with commas between them [%(default)s]")
+    add("--comparison", choices=COMPARISONS, action="append", help="may be repeated [all]")
+    command.set_defaults(estimator=None, learning_rate=None, score="likelihood")
+
+
+def _add_cache(commands: Any) -> None:
+    command = _add_command(commands, "cache", "tell where compiled kernels are kept and how large they are")
+    action = "remove those of all versions; they are compiled again when they are used"
+    command.add_argument("action", nargs="?", choices=["clear"], help=action)
+
+
+def _add_learning(group: Any) -> None:
+    add = group.add_argument
+    comparison = "how often the better arm wins, in the problem and to the policies [%(default)s]"
+    add("--comparison", choices=COMPARISONS, default="bradley-terry", help=comparison)
+    add("--estimator", choices=ESTIMATORS, help="how preferences are estimated [mle, or sgd with --learning-rate]")
+    add("--learning-rate", type=float, metavar="RATE", help="step length of sgd, which it implies [0.5]")
+    add("--score", choices=SCORES, default="likelihood", help="which equation theta solves [%(default)s]")
+
+
+def _add_output(group: Any, extensions: Iterable[str]) -> None:
+    out = f"a file to write, by its extension: {', '.join(extensions)}; may be repeated"
+    group.add_argument("--out", action="append", type=Path, default=[], metavar="FILE", help=out)
+    group.add_argument("--no-progress", action="store_true", help="no progress bar, even on a terminal")
+
+
+# --- from arguments to objects ------------------------------------------------------------------------------
+
+
+def policy_names(text: str) -> list[str]:
+    """The policies that a list of names, or "all", stands for."""
+    names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in REGISTRY:
+            raise ValueError(f"argument --policies: no policy {name!r}; there are {', '.join(REGISTRY)}")
+    return list(dict.fromkeys(names))
+
+
+def new_policy(name: str, arguments: argparse.Namespace, **sizes: Any) -> Any:
+    """Build a policy from those options that it has: one that learns nothing has no estimator, say."""
+    if name not in REGISTRY:
+        raise ValueError(f"argument --policy: no policy {name!r}; there are {', '.join(REGISTRY)}")
+    options = {"comparison": arguments.comparison, "estimator": _estimator(arguments), **sizes}
+    accepted = inspect.signature(REGISTRY[name]).parameters
+    return REGISTRY[name](**{option: value for option, value in options.items() if option in accepted})
+
+
+def _estimator(arguments: argparse.Namespace) -> Any:
+    """The estimator asked for by name, or implied by an option that only one has; the exact one otherwise."""
+    implied = "mle" if arguments.learning_rate is None else "sgd"
+    name = arguments.estimator or implied
+    if implied == "sgd" and name != "sgd":
+        raise ValueError(f"argument --learning-rate: {name} has no learning rate; it is an option of --estimator sgd")
+    estimator, ridge = ESTIMATORS[name](arguments), getattr(arguments, "ridge", None)
+    if ridge is None:
+        return estimator
+    if not hasattr(estimator, "ridge"):
+        raise ValueError(f"argument --ridge: {name} has no ridge; it is an option of --estimator mle and online-newton")
+    return estimator._replace(ridge=ridge)
+
+
+def columns(text: str | None) -> str | list[str] | None:
+    """A shell pattern or one name as it is, names with commas between them as a list."""
+    return [name.strip() for name in text.split(",")] if text is not None and "," in text else text
+
+
+def shows_progress(arguments: argparse.Namespace) -> bool:
+    """Whether a bar is drawn: on a terminal, unless it is unwanted or tqdm is not there."""
+    installed = importlib.util.find_spec("tqdm") is not None
+    return installed and not arguments.no_progress and sys.stderr.isatty()

@@ -1,0 +1,253 @@
+"""What the commands do, each with the arguments that were given to it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import platform
+import signal
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+import scipy
+
+import fastcolst as fc
+from fastcolst._checks import count
+from fastcolst._compile import CacheContents, cache_contents, cache_info, clear_cache
+from fastcolst._files import optional_import
+from fastcolst._words import align
+from fastcolst.cli.arguments import COMPARISONS, SCENARIOS, columns, new_policy, policy_names, shows_progress
+from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, check_outputs, write_outputs
+from fastcolst.data import read_log, replay
+from fastcolst.experiments.executors import leave_with_parent
+from fastcolst.experiments.simulation import processors
+from fastcolst.paper.page import write_report
+from fastcolst.paper.parts import Settings
+from fastcolst.paper.reproduction import reproduce
+from fastcolst.paper.verdicts import outcome, verdicts
+from fastcolst.plotting import save_figure, study_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["COMMANDS"]
+
+
+def _simulate(arguments: argparse.Namespace) -> None:
+    check_outputs(arguments.out, RESULT_WRITERS)
+    scenario = SCENARIOS[arguments.scenario](
+        n_arms=arguments.arms, n_features=arguments.features, comparison=arguments.comparison
+    )
+    policies = {
+        name: new_policy(name, arguments, n_features=arguments.features, n_arms=arguments.arms)
+        for name in policy_names(arguments.policies)
+    }
+    result = fc.simulate(
+        policies,
+        scenario,
+        arguments.horizon,
+        runs=arguments.runs,
+        rng=arguments.seed,
+        threads=arguments.threads,
+        checkpoints=arguments.checkpoints,
+        progress=shows_progress(arguments),
+    )
+    sizes = f"{arguments.arms} arms, {arguments.features} features"
+    print(f"{arguments.scenario}: {sizes}, {arguments.comparison}")
+    print(result.summary())
+    exploration = arguments.arms * arguments.features
+    if result.horizon <= exploration and any(hasattr(policy, "theta") for policy in policies.values()):
+        _say(f"with n d = {exploration:,} rounds of exploration, policies with contexts only played random pairs")
+    write_outputs(result, arguments.out, RESULT_WRITERS)
+
+
+def _study(arguments: argparse.Namespace) -> None:
+    _need_study_modules("fastcolst study")
+    study = fc.Study.from_toml(arguments.file)
+    with _executor(arguments.executor, arguments.threads) as executor:
+        result = study.run(
+            arguments.out,
+            executor=executor,
+            threads=arguments.threads if executor is None else None,
+            resume=arguments.resume,
+            progress=not arguments.no_progress,
+        )
+    print(result.summary())
+    picture = arguments.out / "regret.png"
+    save_figure(study_figure(result), picture)
+    print(f"wrote {picture}")
+
+
+def _reproduce(arguments: argparse.Namespace) -> None:
+    _need_study_modules("fastcolst reproduce")
+    settings = Settings(horizon=arguments.horizon, runs=arguments.runs, seed=arguments.seed)
+    targets = [*(arguments.targets or ["all"]), *(["sweep"] if arguments.sweep else [])]
+    start = time.perf_counter()
+    results = reproduce(
+        targets,
+        arguments.out,
+        settings,
+        threads=arguments.threads,
+        progress=not arguments.no_progress,
+        say=(lambda _: None) if arguments.no_progress else _say,
+    )
+    computed = time.perf_counter()
+    found = verdicts(results)
+    page = write_report(arguments.out, found)
+    written = time.perf_counter()
+    rows = [("seconds of", "wall"), *((name, f"{wall:.1f}") for name, wall in results.walls.items())]
+    rows += [
+        ("this command, computing", f"{computed - start:.1f}"),
+        ("this command, report", f"{written - computed:.1f}"),
+    ]
+    print("\n".join([*align(rows), *outcome(results.settings, found)]))
+    print(f"wrote {page}")
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    _need_study_modules("fastcolst report")
+    print(f"wrote {write_report(arguments.folder)}")
+
+
+def _need_study_modules(command: str) -> None:
+    for module in ("matplotlib", "pandas", "pyarrow"):
+        optional_import(module, command)
+
+
+def _say(text: str) -> None:
+    print(f"fastcolst: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _executor(text: str, workers: int | None) -> Iterator[Any]:
+    """The executor that an option names; None for threads."""
+    kind, _, address = text.partition(":")
+    if text == "threads":
+        yield None
+    elif text == "processes":
+        # started anew, not forked: a fork copies locks that threads of ours may hold
+        number = processors() if workers is None else count("argument --threads", workers)
+        pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _begin_worker)
+        try:
+            with _ctrl_c_blocked():  # in processes from their start on, before they can see to it themselves
+                for _ in range(number):
+                    pool.submit(int)  # a process is started for each task while none is idle
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+    elif kind == "dask" and address:
+        if workers is not None:
+            raise ValueError("argument --threads: a dask cluster has its own workers")
+        with optional_import("distributed", "argument --executor: dask").Client(address) as client:
+            yield client.get_executor()
+    else:
+        raise ValueError(f"argument --executor: {text!r}; threads, processes or dask:ADDRESS is wanted")
+
+
+@contextlib.contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Put Ctrl-C off, here until the end and in processes that are started meanwhile for ever."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_worker() -> None:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the one that keeps what is finished; leave with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_with_parent()
+
+
+def _replay(arguments: argparse.Namespace) -> None:
+    check_outputs(arguments.out, REPLAY_WRITERS)
+    log = read_log(
+        arguments.log,
+        first=columns(arguments.first),
+        second=columns(arguments.second),
+        contrast=columns(arguments.contrast),
+        outcome=arguments.outcome,
+        coding=arguments.outcome_coding,
+        where=arguments.where,
+    )
+    policy = new_policy(arguments.policy, arguments, n_features=log.contrasts.shape[1])
+    if not hasattr(policy, "theta"):
+        raise ValueError(f"argument --policy: {arguments.policy} has no estimate to predict with")
+    result = replay(policy, log, label=arguments.policy, progress=shows_progress(arguments))
+    print(result.summary())
+    write_outputs(result, arguments.out, REPLAY_WRITERS)
+
+
+def _info(_: argparse.Namespace) -> None:
+    cache = cache_info()
+    interpreted = " (NUMBA_DISABLE_JIT is set: nothing is compiled)" if numba.config.DISABLE_JIT else ""
+    kept = _amount(CacheContents(cache["entries"], cache["bytes"]), " of this version")
+    rows = {
+        "fastcolst": fc.__version__,
+        "Python": platform.python_version(),
+        "Numba": numba.__version__ + interpreted,
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+        "threads": str(processors()),
+        "cache": cache["path"] or "none: every process compiles its kernels anew",
+        "cached": kept if cache["entries"] else "nothing yet: run fastcolst warmup",
+    }
+    print("\n".join(f"{name:<11}{value}" for name, value in rows.items()))
+
+
+def _warmup(arguments: argparse.Namespace) -> None:
+    rows = [("kernels of", "comparison", "seconds")]
+    for comparison in arguments.comparison or COMPARISONS:
+        # The problem's side is shared by all policies: a round of a simulation compiles it.
+        scenario = fc.Scenario.hard(n_arms=2, n_features=2, comparison=comparison)
+        play = partial(fc.simulate, {"UniformPairs": fc.UniformPairs()}, scenario, 1, rng=0)
+        rows.append(("simulate", comparison, _seconds(play)))
+        for name in policy_names(arguments.policies):
+            options = argparse.Namespace(**{**vars(arguments), "comparison": comparison})
+            rows.append((name, comparison, _seconds(new_policy(name, options, n_features=2).warmup)))
+    print("\n".join(align(rows)))
+
+
+def _cache(arguments: argparse.Namespace) -> None:
+    if arguments.action == "clear":
+        place, removed = clear_cache()
+        print(f"removed {_amount(removed)} from {place}")
+        return
+    place, ours, others = cache_contents()
+    rows = {"place": place, "this version": _amount(ours), "others": _amount(others)}
+    if cache_info()["path"] is None:
+        rows["place"] += " (not used: every process compiles its kernels anew)"
+    print("\n".join(f"{name:<14}{value}" for name, value in rows.items()))
+
+
+def _amount(contents: CacheContents, of: str = "") -> str:
+    return f"{contents.entries:,} compiled kernels{of}, {contents.bytes / 1e6:.1f} MB"
+
+
+def _seconds(work: Callable[[], object]) -> str:
+    start = time.perf_counter()
+    work()
+    return f"{time.perf_counter() - start:.2f}"
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "simulate": _simulate,
+    "study": _study,
+    "reproduce": _reproduce,
+    "report": _report,
+    "replay": _replay,
+    "info": _info,
+    "warmup": _warmup,
+    "cache": _cache,
+}
+"""What is done for each command that :func:`fastcolst.cli.arguments.parser` knows."""
