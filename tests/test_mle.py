@@ -857,9 +857,9 @@ def test_stages_open_later_when_they_could_not_at_once(name, monkeypatch):
     monkeypatch.setattr(policy, "_make_room", refused)
     with pytest.raises(MemoryError):
         policy.learn_and_predict(contrasts, wins)
-    assert policy.status == "exploring"
+    assert policy.status == "exploring" and not policy.theta.any()  # the log is taken back
     monkeypatch.undo()
-    twin.learn_and_predict(contrasts, wins)
+    np.testing.assert_array_equal(policy.learn_and_predict(contrasts, wins), twin.learn_and_predict(contrasts, wins))
     for _ in range(50):
         contexts = rng.normal(size=(5, 2))
         duel, other = policy.select(contexts), twin.select(contexts)

@@ -36,7 +36,7 @@ def choose_with(policy, contexts, raw):
     policy = copy.deepcopy(policy)
     policy._buffers = policy._new_buffers(*contexts.shape)
     policy._buffers.raw[:] = raw[: policy._buffers.raw.size]
-    policy._is_drawn = True
+    policy._drawn_for = policy.round + 1
     duel = policy.select(contexts)
     return duel.first, duel.second
 

@@ -214,4 +214,5 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
         won = utility_first - utility_second + chunk.latent[r] > 0.0
         if update(rule, state, choice, contrast, won) != LEARNED:
             return r
+        counters.answered += 1
     return m
