@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._compile import kernel
 from fastcolst._files import machine_bytes
 from fastcolst._words import brief, looked_at, plain_text, real_number, whole_number
-from fastcolst.kernels.selection import all_moderate
 
 __all__ = [
     "LARGEST",
@@ -151,6 +151,16 @@ def check_memory(name: str, value: int, n_bytes: int) -> None:
 
 
 # --- arrays -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def all_moderate(rows: Any, largest: float) -> bool:
+    """True when every entry is finite and below ``largest`` in size. (m, d) float64; a tenth of np.isfinite's time."""
+    bad = 0
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            bad += not abs(rows[i, k]) < largest
+    return bad == 0
 
 
 def feature_rows(

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import as_array, brief, feature_rows, looked_at, real_numbers
-from fastcolst.comparison import comparison_model
+from fastcolst.comparison import comparison_model, probabilities
 from fastcolst.estimation.fit import fitted, warn_of
-from fastcolst.policies.kernels import probabilities
 
 __all__ = ["PreferenceRegression"]
 

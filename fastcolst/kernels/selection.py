@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fastcolst._compile import helper, kernel
+from fastcolst._compile import helper
 
 __all__ = [
     "all_finite",
-    "all_moderate",
     "all_rows_finite",
     "argmax",
     "optimistic_argmax",
@@ -133,13 +132,3 @@ def all_rows_finite(values: Any) -> bool:
         if not all_finite(values[k]):
             return False
     return True
-
-
-@kernel
-def all_moderate(rows: Any, largest: float) -> bool:
-    """True when every entry is finite and below ``largest`` in size. (m, d) float64; a tenth of np.isfinite's time."""
-    bad = 0
-    for i in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            bad += not abs(rows[i, k]) < largest
-    return bad == 0

@@ -25,7 +25,7 @@ from fastcolst.policies.protocol import (
 )
 from fastcolst.policies.state import exploration_is_due
 
-__all__ = ["choose", "decoded", "estimate_is_old", "learn_answer", "learn_log", "play", "probabilities"]
+__all__ = ["choose", "decoded", "estimate_is_old", "learn_answer", "learn_log", "play"]
 
 # What `choose` returns in place of a choice.
 NOT_FINITE_CODE = -1
@@ -151,13 +151,6 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
 def estimate_is_old(agent: Any) -> bool:
     """Whether theta is out of date. O(d)."""
     return estimate_is_due(agent.state, agent.rule, True)
-
-
-@kernel
-def probabilities(model: Any, margins: Any, out: Any) -> None:
-    """Probabilities that the first arm wins, F of each margin; (m,) float64 each. O(m)."""
-    for row in range(margins.size):
-        out[row] = cdf(model, margins[row])
 
 
 @kernel

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, answers, check_memory, count, feature_rows, number
+from fastcolst.comparison import probabilities
 from fastcolst.estimation.estimators import error_of
 from fastcolst.estimation.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, can_refresh, status_of, with_room
 from fastcolst.policies.columns import Features, Names, features_of
-from fastcolst.policies.kernels import estimate_is_old, learn_log, probabilities
+from fastcolst.policies.kernels import estimate_is_old, learn_log
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 
