@@ -55,6 +55,25 @@ def test_no_modules_import_one_another_in_a_circle():
     assert not circle, f"a circle of imports: {' -> '.join(circle)}"
 
 
+def test_no_wings_import_one_another_in_a_circle():
+    """Folders, and files that lie in none, stand on floors of which none imports from one above it."""
+
+    def wing(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    wings: dict[str, set[str]] = {}
+    for module, imported in imports_of(PACKAGE).items():
+        wings.setdefault(wing(module), set()).update(wing(other) for other in imported if wing(other) != wing(module))
+    circle = circle_of(wings)
+    assert not circle, f"a circle of wings: {' -> '.join(circle)}"
+
+
+def test_no_file_has_more_than_500_lines():
+    """The reference apart, which is to be read beside the paper from its beginning to its end."""
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert [path.name for path, n in lines.items() if n > 500] == ["reference.py"]
+
+
 @pytest.mark.parametrize(
     "line", ["import p.a", "from p.a import x", "from p import a", "def f():\n    from p.a import x"]
 )
