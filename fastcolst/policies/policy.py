@@ -257,11 +257,11 @@ class Policy:
             won = answer(first_won)
             if duel.is_self:
                 return
-            asked = self._asked(duel)
             learned = self._answered.item()
-            if self._answering[0] == duel.round and learned > self._answering[1]:  # Ctrl-C came right after that
-                del self._pending[duel.round]
+            was_learned = learned > self._answering[1] and self._pending.pop(self._answering[0], None) is not None
+            if was_learned and self._answering[0] == duel.round:  # Ctrl-C came right after that
                 return
+            asked = self._asked(duel)
             self._answering = duel.round, learned
             while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
                 if code == OVERFLOW:
