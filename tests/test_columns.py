@@ -108,6 +108,9 @@ def test_names_that_come_late_are_told_once() -> None:
     with pytest.warns(UserWarning, match="earlier ones had no names: price, size, age are taken for the features"):
         policy.utilities(frame(np.eye(3), "pandas"))
     policy.utilities(frame(np.eye(3), "pandas"))  # a second warning would be an error here
+    by_place = fc.CoLSTIM(3, estimator="sgd", rng=1)
+    by_place.learn(np.eye(3), np.zeros((3, 3)))
+    by_place.utilities(pd.DataFrame(np.eye(3)))  # labelled 0, 1, 2
 
 
 def test_rows_in_a_list_must_agree_on_their_order() -> None:

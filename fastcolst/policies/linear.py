@@ -13,7 +13,7 @@ from fastcolst.comparison import probabilities
 from fastcolst.estimation.estimators import error_of
 from fastcolst.estimation.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, can_refresh, status_of, with_room
-from fastcolst.policies.columns import Features, Names, features_of
+from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.kernels import estimate_is_old, learn_log
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
@@ -125,6 +125,7 @@ class LinearPolicy(Policy):
         won = answers("wins", wins, len(given.rows) if given.rows.ndim else 0)
         with self._lock:
             rows, names = self._rows("contrasts", given, self._names)
+            self._tell_of_late("contrasts", names)
             out = np.empty(len(rows))
             self._learn_log(rows, won, out)
             self._names = names
@@ -163,9 +164,16 @@ class LinearPolicy(Policy):
         self, name: str, given: Features, names: Names | None, ndim: int = 2, shape: str | None = None
     ) -> tuple[NDArray[np.float64], Names | None]:
         """Checked features in the policy's order, and the names that are the policy's if all goes well."""
-        order, names = self._order_of(name, given.labels, names)
+        order, names = order_of(name, given.labels, names)
         rows = feature_rows(name, given.rows, self._n_features, ndim, shape=shape)
         return (rows if order is None else rows.take(order, axis=-1)), names
+
+    def _named_rows(self, name: str, given: Features, shape: str) -> NDArray[np.float64]:
+        """Checked features in the policy's order, whose names are the policy's from now on."""
+        rows, names = self._rows(name, given, self._names, shape=shape)
+        self._tell_of_late(name, names)
+        self._names = names
+        return rows
 
     def _contrasts(
         self, name: str, first: Features, other_name: str, second: Features, ndim: int = 2
@@ -174,6 +182,7 @@ class LinearPolicy(Policy):
         b, names = self._rows(other_name, second, names, ndim)
         if a.shape != b.shape:
             raise ValueError(f"{name} has shape {a.shape} and {other_name} {b.shape}; equal shapes are wanted")
+        self._tell_of_late(name, names)
         return a - b, names
 
     # --- what the policy believes ---------------------------------------------------------------------------
@@ -218,7 +227,7 @@ class LinearPolicy(Policy):
         """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
         given = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
-            rows, self._names = self._rows("contexts", given, self._names, shape="(n_arms, n_features)")
+            rows = self._named_rows("contexts", given, "(n_arms, n_features)")
             utilities: NDArray[np.float64] = rows @ self._estimate().theta
             return utilities
 
@@ -229,7 +238,7 @@ class LinearPolicy(Policy):
         """
         given = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
-            rows, self._names = self._rows("contexts", given, self._names, shape="(n_arms, n_features)")
+            rows = self._named_rows("contexts", given, "(n_arms, n_features)")
             if not self._state.counters["factored"]:
                 return np.full(len(rows), np.inf)
             widths: NDArray[np.float64] = np.linalg.norm(rows @ self._state.factor.T, axis=1)

@@ -200,25 +200,24 @@ class Policy:
         self, contexts: NDArray[np.float64], labels: Names | None
     ) -> tuple[NDArray[np.float64], Names | None]:
         """Checked contexts in the policy's order, with buffers of their shape; and the names, if all goes well."""
-        order, names = self._order_of("contexts", labels, self._names)
+        order, names = order_of("contexts", labels, self._names)
         rows = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
         if len(rows) == 1 and not self._parameters.get("allow_self_duel", True):
             raise ValueError("contexts has 1 arm; at least two are wanted where allow_self_duel=False")
+        self._tell_of_late("contexts", names)
         if rows.shape != self._buffers.shape:
             self._buffers, self._drawn_for = self._new_buffers(*rows.shape), 0
         return (rows if order is None else rows.take(order, axis=1)), names
 
-    def _order_of(self, name: str, labels: Names | None, known: Names | None) -> tuple[list[int] | None, Names | None]:
-        """As :func:`order_of`; warns of names that come after comparisons without any."""
-        order, names = order_of(name, labels, known)
-        if known is None and names is not None and self._has_learned():
+    def _tell_of_late(self, name: str, names: Names | None) -> None:
+        """Warn of names that come after comparisons without any, unless they are the places themselves."""
+        if self._names is None and names is not None and names != tuple(range(len(names))) and self._has_learned():
             warnings.warn(
                 f"{name} names its features, and earlier ones had no names: {', '.join(map(str, names))} are taken for "
                 "the features in this order",
                 UserWarning,
                 stacklevel=4,
             )
-        return order, names
 
     def _has_learned(self) -> bool:
         """Whether features have been learned from, which blind policies do not."""
