@@ -83,7 +83,7 @@ class Policy:
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
         self._drawn_for = 0  # the round whose numbers lie in the buffers
-        self._answering = 0, 0  # round and answers learned before, when an answer was last about to be learned
+        self._answering: tuple[int, int] | None = None  # the round that is being answered, and answers before it
         self._is_settled = False  # whether a first choice has decided what the parameters left open
         self._exploring = False
 
@@ -180,7 +180,10 @@ class Policy:
                 if self._drawn_for != round_:  # a choice that failed cost the stream no round
                     draw_block(self._rule, self._rng, buffers.raw)
                     self._drawn_for = round_
-                code = self._choose(contexts, buffers)
+                scratch = buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast
+                code = choose(self._agent, contexts, *scratch)
+                if code < 0:
+                    code = self._choose_after_all(code, contexts, scratch)
             except BaseException:
                 if before is not None:
                     self._unsettle(before)
@@ -223,10 +226,8 @@ class Policy:
         """Whether features have been learned from, which blind policies do not."""
         return False
 
-    def _choose(self, contexts: NDArray[np.float64], buffers: Buffers) -> int:
-        """What :func:`fastcolst.policies.kernels.choose` returns for a choice that was made."""
-        scratch = buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast
-        code: int = choose(self._agent, contexts, *scratch)
+    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], scratch: tuple[Any, ...]) -> int:
+        """Choose once more when the estimate had to come first; refuse contexts that overflow."""
         if code == ESTIMATE_DUE:
             self._state.refresh_estimate(self._rule)
             self._note_status()
@@ -252,23 +253,29 @@ class Policy:
             numbers would overflow. The policy is then as it was.
         """
         with self._lock:
-            self._check_own(duel)
+            asked = self._pending.get(duel.round) if type(duel) is Duel and type(duel.round) is int else None
+            if asked is None or asked.duel is not duel:  # not the object that was shown: look closely
+                self._check_own(duel)
+                asked = None
             won = answer(first_won)
-            if duel.is_self:
+            if duel.is_self or (self._answering is not None and self._was_learned(duel)):
                 return
-            learned = self._answered.item()
-            was_learned = learned > self._answering[1] and self._pending.pop(self._answering[0], None) is not None
-            if was_learned and self._answering[0] == duel.round:  # Ctrl-C came right after that
-                return
-            asked = self._asked(duel)
-            self._answering = duel.round, learned
+            asked = self._asked(duel) if asked is None else asked
+            self._answering = duel.round, self._answered.item()
             while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
                 if code == OVERFLOW:
                     raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
                 self._make_ready(code, 1)
             self._pending.pop(duel.round, None)
+            self._answering = None
             if self._exploring:
                 self._end_exploration()
+
+    def _was_learned(self, duel: Duel) -> bool:
+        """Whether Ctrl-C came right after this answer was learned; if it was another's, that one waits no longer."""
+        round_, before = self._answering or (0, 0)
+        self._answering = None
+        return self._answered.item() > before and self._pending.pop(round_, None) is not None and round_ == duel.round
 
     def discard(self, duel: Duel) -> None:
         """Give up waiting for the answer to a duel: nobody answered, or liked both alike.
@@ -286,7 +293,7 @@ class Policy:
             raise ValueError(f"duel is {brief(duel)}; a Duel returned by select is wanted")
         if type(duel.policy_id) is not str or duel.policy_id != self._id:
             raise ValueError(f"duel is of round {brief(duel.round)} of another policy; wanted one of this policy's own")
-        is_shown = type(duel.round) is int and 1 <= duel.round <= self.round
+        is_shown = type(duel.round) is int and 1 <= duel.round <= self._chosen.item()
         if not (is_shown and type(duel.first) is type(duel.second) is int):
             raise ValueError(f"duel is {brief(duel)}, which this policy never showed; one that it did is wanted")
 
