@@ -180,10 +180,9 @@ class Policy:
                 if self._drawn_for != round_:  # a choice that failed cost the stream no round
                     draw_block(self._rule, self._rng, buffers.raw)
                     self._drawn_for = round_
-                scratch = buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast
-                code = choose(self._agent, contexts, *scratch)
+                code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
                 if code < 0:
-                    code = self._choose_after_all(code, contexts, scratch)
+                    code = self._choose_after_all(code, contexts, buffers)
             except BaseException:
                 if before is not None:
                     self._unsettle(before)
@@ -226,12 +225,12 @@ class Policy:
         """Whether features have been learned from, which blind policies do not."""
         return False
 
-    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], scratch: tuple[Any, ...]) -> int:
+    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], buffers: Buffers) -> int:
         """Choose once more when the estimate had to come first; refuse contexts that overflow."""
         if code == ESTIMATE_DUE:
             self._state.refresh_estimate(self._rule)
             self._note_status()
-            code = choose(self._agent, contexts, *scratch)
+            code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
         if code < 0:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         return code
