@@ -257,7 +257,8 @@ class Policy:
                 self._check_own(duel)
                 asked = None
             won = answer(first_won)
-            if duel.is_self or (self._answering is not None and self._was_learned(duel)):
+            # a self-duel never waits, and needs no answer
+            if (asked is None and duel.is_self) or (self._answering is not None and self._was_learned(duel)):
                 return
             asked = self._asked(duel) if asked is None else asked
             self._answering = duel.round, self._answered.item()
