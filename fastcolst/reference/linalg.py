@@ -1,0 +1,48 @@
+"""Arrays of floats, and inverses of Gram matrices: formed anew whenever they are needed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+PIVOT_TOLERANCE = 1e-12  # times d: smallest pivot, of the unit-diagonal M, that counts as invertible
+
+
+def invertible(gram: Floats) -> bool:
+    """Tell whether every pivot of the unit-diagonal-scaled matrix exceeds 1e-12 d."""
+    d = len(gram)
+    if np.any(np.diag(gram) <= 0.0):
+        return False
+    scale = np.sqrt(np.diag(gram))
+    schur = gram / np.outer(scale, scale)
+    for k in range(d):  # schur[k, k] is the square of the Cholesky factor's k-th diagonal entry
+        if not schur[k, k] > PIVOT_TOLERANCE * d:
+            return False
+        schur = schur - np.outer(schur[:, k], schur[k, :]) / schur[k, k]
+    return True
+
+
+def inverse(gram: Floats) -> Floats:
+    """Return M^-1 = D^-1 (D^-1 M D^-1)^-1 D^-1 with D^2 = diag M: the features' units do not matter."""
+    scale = np.sqrt(np.diag(gram))
+    return floats(np.linalg.inv(gram / np.outer(scale, scale)) / np.outer(scale, scale))
+
+
+def norms(rows: Floats, gram_inv: Floats) -> Floats:
+    """Return |x|_{M^-1} of every row, (n,); FloatingPointError if rounding made a square negative."""
+    products = np.einsum("ij,jk->ik", rows, gram_inv)
+    with np.errstate(invalid="raise"):
+        return floats(np.sqrt(np.einsum("ij,ij->i", products, rows)))
+
+
+def row_products(rows: Floats, vector: Floats) -> Floats:
+    """Return x.v of every row x, (n,)."""
+    # not rows @ vector: BLAS rounds equal rows differently (seen at 50 x 10), and equal arms must tie exactly
+    return floats(np.einsum("ij,j->i", rows, vector))
+
+
+def floats(u: ArrayLike) -> Floats:
+    """Return an array of float64."""
+    return np.asarray(u, dtype=np.float64)

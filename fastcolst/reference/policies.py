@@ -1,0 +1,385 @@
+"""Algorithm 1, CoLSTIM, and its rivals: those with a linear model, and those that see the arms' numbers only."""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import KW_ONLY, dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst.reference.estimation import MLE, OnlineNewton
+from fastcolst.reference.linalg import Floats, floats, inverse, invertible, norms, row_products
+from fastcolst.reference.models import ComparisonModel
+from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, undominated
+
+
+@dataclass(eq=False)
+class LinearPolicy(abc.ABC):
+    """What the algorithms with a linear model share: exploration, theta, the Gram matrix.
+
+    The parameters are the first block of fields below, each with its symbol in the paper. `theta` (d,) starts
+    at 0; `gram` (d, d) is M, the ridge included; `round` counts selections; `exploration_end` is the value of
+    `round` when the exploration ended, None while it lasts. Lines are those of Algorithm 1.
+    """
+
+    n_features: int  # d
+    _: KW_ONLY
+    comparison: ComparisonModel  # F, the model theta is learned with
+    n_arms: int  # n, for the default tau only
+    horizon: int | None = None  # T; None: the current round stands in
+    ridge: float = 0.0  # M starts as ridge * I; 0 in the paper
+    exploration_rounds: int | None = None  # tau; None: d * n
+    width_scale: float | None = None  # c1, eta or c; None: sqrt(d log T)
+    estimator: MLE | OnlineNewton | None = None  # how theta is learned; None: by gradient steps with the four below
+    learning_rate: float = 0.5  # step t of theta has the rate learning_rate * t^-decay
+    decay: float = 0.0
+    radius: float | None = None  # theta is projected onto |theta| <= radius
+    score: str = "likelihood"  # gradient of the log-likelihood; "residual": (Y - F) z, equation (10)
+
+    theta: Floats = field(init=False)
+    gram: Floats = field(init=False)
+    round: int = field(init=False, default=0)
+    exploration_end: int | None = field(init=False, default=None)
+    _n_logged: int = field(init=False, default=0)  # comparisons from learn(): they count towards tau
+    _n_steps: int = field(init=False, default=0)  # comparisons theta has learned from
+
+    def __post_init__(self) -> None:
+        if self.score not in ("likelihood", "residual"):
+            raise ValueError(f'score is {self.score!r}; it must be "likelihood" or "residual"')
+        self.theta = np.zeros(self.n_features)
+        self.gram = self.ridge * np.eye(self.n_features)
+
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
+        """Draw what one round consumes, always as much: two uniforms and no raw variates."""
+        return rng.random(2), np.empty(0)
+
+    def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        """Choose a duel: contexts (n, d), uniforms (2,) and raw as drawn by `draw`."""
+        if self.exploration_end is None and self._may_stop_exploring():
+            self.exploration_end = self.round
+        self.round += 1  # from here on it is the paper's t
+        if self.exploration_end is None:
+            return distinct_pair(len(contexts), uniforms)  # line 2
+        return self._choose(contexts, uniforms, raw)
+
+    @abc.abstractmethod
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        """Choose a duel after the exploration."""
+
+    def update(self, contrast: Floats, first_won: bool) -> None:
+        """Learn one comparison; contrast (d,) is x_first - x_second. A zero contrast changes nothing."""
+        if not np.any(contrast):
+            return
+        learn = self._step if self.estimator is None else self.estimator.learn
+        self.theta = learn(contrast, first_won)
+        self.gram = self.gram + np.outer(contrast, contrast)  # lines 3 and 17
+
+    def _step(self, contrast: Floats, first_won: bool) -> Floats:
+        """Return theta after one comparison more, by a step of stochastic gradient ascent."""
+        self._n_steps += 1
+        margin = float(contrast @ self.theta)
+        rate = self.learning_rate * self._n_steps**-self.decay
+        # section 3.2.3: a gradient step stands for line 6
+        theta = self.theta + rate * self._slope(margin, first_won) * contrast
+        norm = float(np.linalg.norm(theta))
+        return floats(theta if self.radius is None or norm <= self.radius else theta * (self.radius / norm))
+
+    def learn(self, contrasts: Floats, wins: ArrayLike) -> None:
+        """Learn finished comparisons, contrasts (m, d) and wins (m,), which count towards the exploration."""
+        for contrast, first_won in zip(contrasts, np.asarray(wins), strict=True):
+            self.update(contrast, bool(first_won))
+            self._n_logged += 1
+
+    def utilities(self, contexts: Floats) -> Floats:
+        """Return x_i.theta, (n,)."""
+        return row_products(contexts, self.theta)
+
+    def widths(self, contexts: Floats) -> Floats:
+        """Return |x_i|_{M^-1}, (n,); inf as long as M cannot be inverted."""
+        if self.exploration_end is None and self.ridge == 0.0 and not invertible(self.gram):
+            return np.full(len(contexts), math.inf)
+        return norms(contexts, inverse(self.gram))
+
+    def confidence_scale(self) -> float:
+        """Return c1 (eta of MaxInP, c of MaxPairUCB) of the current round."""
+        if self.width_scale is not None:
+            return self.width_scale
+        return math.sqrt(self.n_features * math.log(self._horizon()))
+
+    def _may_stop_exploring(self) -> bool:
+        tau = self.n_features * self.n_arms if self.exploration_rounds is None else self.exploration_rounds
+        return self.round + self._n_logged >= tau and (self.ridge > 0.0 or invertible(self.gram))
+
+    def _horizon(self) -> int:
+        return self.round if self.horizon is None else self.horizon
+
+    def _slope(self, margin: float, first_won: bool) -> float:
+        """Return the factor of z in a step: d/dm log P(Y) at m = z.theta, or the residual Y - F(m)."""
+        if self.score == "residual":
+            return float(first_won) - float(self.comparison.cdf(margin))
+        sign = 1.0 if first_won else -1.0  # P(Y) = F(sign * m)
+        return sign * float(self.comparison.score(sign * margin))
+
+
+@dataclass(eq=False)
+class CoLSTIM(LinearPolicy):
+    """Algorithm 1, one NumPy line per line of the paper.
+
+    Examples
+    --------
+    >>> from fastcolst.reference import BradleyTerry, CoLSTIM
+    >>> policy = CoLSTIM(2, comparison=BradleyTerry(), n_arms=3, horizon=100)
+    >>> contexts = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (1, 2)
+    >>> policy.update(contexts[1] - contexts[2], first_won=True)
+    >>> policy.theta
+    array([-0.25, -0.25])
+    """
+
+    _: KW_ONLY
+    perturbation: ComparisonModel | None = None  # its G is the law of the noise; None: the comparison's own
+    clip: float | None = None  # C_thresh; None: c1; inf: no clipping
+    coupling: float | str | None = None  # p_t; None: the experiments'; "theorem": Theorem 3.2's with c2 = c1
+    allow_self_duel: bool = True  # False leaves the first arm out of line 15
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.coupling, str) and self.coupling != "theorem":
+            raise ValueError(f'coupling is {self.coupling!r}; it must be None, a number or "theorem"')
+
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
+        """Draw what one round consumes, always as much and in this order: two uniforms, n raw variates."""
+        return rng.random(2), self._perturbation().raw(rng, n_arms)
+
+    def coupling_probability(self) -> float:
+        """Return p_t of the current round, which is one past the exploration."""
+        if self.exploration_end is None:
+            raise ValueError(f"round {self.round} is exploration; p_t is defined after it")
+        if self.coupling is None:  # section 4: d / sqrt(t - tau) * log(d T)
+            p = self.n_features * math.log(self.n_features * self._horizon())
+        elif self.coupling == "theorem":  # Theorem 3.2 with c2 = c1
+            c1 = c2 = self.confidence_scale()
+            # the logarithm is negative for T < d/2, where the theorem says nothing: p_t = 0 there
+            log_term = max(0.0, math.log(2.0 * self._horizon() / self.n_features))
+            p = math.sqrt(2.0 * self.n_features) / 2.0 * (3.0 * c1 + c2) * math.sqrt(log_term)
+        else:
+            return float(self.coupling)
+        return min(1.0, p / math.sqrt(self.round - self.exploration_end))
+
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        first = self._first(contexts, self._noise(uniforms, raw))
+        return first, self._second(contexts, first)
+
+    def _perturbation(self) -> ComparisonModel:
+        return self.comparison if self.perturbation is None else self.perturbation
+
+    def _noise(self, uniforms: Floats, raw: Floats) -> Floats:
+        independent = uniforms[0] < self.coupling_probability()  # line 7: B_t
+        if independent:
+            noise = self._perturbation().perturb(raw)  # line 9
+        else:
+            noise = self._perturbation().perturb(np.full(len(raw), raw[0]))  # line 11
+        threshold = self.confidence_scale() if self.clip is None else self.clip
+        return np.minimum(threshold, np.maximum(-threshold, noise))  # line 13
+
+    def _first(self, contexts: Floats, noise: Floats) -> int:
+        return int(np.argmax(self.utilities(contexts) + noise * self.widths(contexts)))  # line 14
+
+    def _second(self, contexts: Floats, first: int) -> int:
+        utilities = self.utilities(contexts)
+        distances = norms(contexts - contexts[first], inverse(self.gram))
+        optimism = utilities - utilities[first] + self.confidence_scale() * distances
+        if not self.allow_self_duel:
+            optimism[first] = -math.inf  # argmax still returns it where it is the only arm
+        return int(np.argmax(optimism))  # line 15
+
+
+@dataclass(eq=False)
+class MaxInP(LinearPolicy):
+    """Maximum-Informative-Pair (Saha, 2021): the farthest pair of the arms that may still be the best.
+
+    Examples
+    --------
+    >>> from fastcolst.reference import BradleyTerry, MaxInP
+    >>> policy = MaxInP(1, comparison=BradleyTerry(), n_arms=3, ridge=1.0, exploration_rounds=0, width_scale=0.5)
+    >>> contexts = np.array([[1.0], [0.0], [2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (1, 2)
+    >>> policy.theta = np.array([0.6])  # the utilities are further apart than half the distances
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (2, 2)
+    """
+
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        distances = pair_distances(contexts, inverse(self.gram))
+        candidates = np.flatnonzero(undominated(self.utilities(contexts), distances, self.confidence_scale()))
+        if len(candidates) == 1:
+            return int(candidates[0]), int(candidates[0])
+        pairs = [(int(i), int(j)) for i in candidates for j in candidates if i < j]
+        return first_of_the_largest(pairs, np.array([distances[pair] for pair in pairs]), 0.0)
+
+
+@dataclass(eq=False)
+class MaxPairUCB(LinearPolicy):
+    """The pair of highest optimistic utility, x_i.theta + x_j.theta + c |x_i - x_j|_{M^-1}; i = j is allowed.
+
+    Examples
+    --------
+    >>> from fastcolst.reference import BradleyTerry, MaxPairUCB
+    >>> policy = MaxPairUCB(1, comparison=BradleyTerry(), n_arms=3, ridge=1.0, exploration_rounds=0, width_scale=0.5)
+    >>> contexts = np.array([[1.0], [0.0], [2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (1, 2)
+    >>> policy.theta = np.array([0.6])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3))
+    (2, 2)
+    """
+
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        utilities = self.utilities(contexts)
+        distances = pair_distances(contexts, inverse(self.gram))
+        pairs = [(i, j) for i in range(len(contexts)) for j in range(i, len(contexts))]
+        values = [utilities[i] + utilities[j] + self.confidence_scale() * distances[i, j] for i, j in pairs]
+        return first_of_the_largest(pairs, np.array(values), 2.0 * float(np.max(np.abs(utilities))))
+
+
+@dataclass
+class UniformPairs:
+    """The paper's Random: a uniformly random pair of distinct arms in every round.
+
+    Examples
+    --------
+    >>> policy = UniformPairs(3)
+    >>> policy.select(np.zeros((3, 1)), *policy.draw(np.random.default_rng(1), 3))
+    (1, 2)
+    """
+
+    n_arms: int
+    round: int = field(init=False, default=0)
+
+    # the unused arguments below are those of every policy
+
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
+        """Draw what one round consumes: two uniforms and no raw variates."""
+        return rng.random(2), np.empty(0)
+
+    def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        """Choose a pair of distinct rows of contexts (n, d)."""
+        self.round += 1
+        return distinct_pair(len(contexts), uniforms)
+
+    def update(self, contrast: Floats, first_won: bool) -> None:
+        """Learn nothing."""
+
+
+@dataclass
+class DoubleThompson:
+    """D-TS, Algorithm 1 of Wu and Liu (2016), Double Thompson Sampling for Dueling Bandits.
+
+    `wins[i, j]` is B_ij, how often arm i beat arm j. Contexts count for their number only.
+
+    Examples
+    --------
+    >>> policy = DoubleThompson(3)
+    >>> first, second = policy.select(np.zeros((3, 1)), *policy.draw(np.random.default_rng(1), 3))
+    >>> policy.update(np.zeros(1), first_won=True)
+    >>> float(policy.wins[first, second])
+    1.0
+    """
+
+    n_arms: int
+    alpha: float = 0.51
+    wins: Floats = field(init=False)
+    round: int = field(init=False, default=0)
+    _duel: tuple[int, int] = field(init=False, default=(0, 0))
+
+    def __post_init__(self) -> None:
+        self.wins = np.zeros((self.n_arms, self.n_arms))
+
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
+        """Draw a uniform for ties, and both stages' samples theta_ij as a (2, n, n) array."""
+        theta = rng.beta(self.wins + 1.0, self.wins.T + 1.0, size=(2, n_arms, n_arms))
+        for i in range(n_arms):
+            theta[:, i, i] = 0.5
+            theta[0, i, :i] = 1.0 - theta[0, :i, i]  # the first stage samples i < j only
+        return rng.random(1), theta
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Return u_ij and l_ij of the current round, (n, n) each."""
+        duels = self.wins + self.wins.T
+        played = duels > 0
+        some = np.where(played, duels, 1.0)
+        mean = np.where(played, self.wins / some, 1.0)  # x/0 = 1
+        radius = np.where(played, np.sqrt(self.alpha * math.log(self.round) / some), 1.0)
+        upper, lower = mean + radius, mean - radius
+        np.fill_diagonal(upper, 0.5)
+        np.fill_diagonal(lower, 0.5)
+        return upper, lower
+
+    def candidates(self) -> NDArray[np.int64]:
+        """Return the optimistic Copeland winners of the current round: those with the most u_ij > 1/2."""
+        scores = (self.bounds()[0] > 0.5).sum(axis=1)
+        return np.flatnonzero(scores == scores.max())
+
+    def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        """Choose a duel: uniforms (1,) and raw (2, n, n) as drawn by `draw`."""
+        self.round += 1
+        candidates = self.candidates()
+        wins = (raw[0] > 0.5).sum(axis=1)[candidates]
+        best = candidates[wins == wins.max()]
+        first = int(best[int(uniforms[0] * len(best))])
+        uncertain = self.bounds()[1][:, first] <= 0.5
+        second = int(np.argmax(np.where(uncertain, raw[1][:, first], -math.inf)))
+        self._duel = first, second
+        return first, second
+
+    def update(self, contrast: Floats, first_won: bool) -> None:
+        """Learn the answer to the latest duel."""
+        first, second = self._duel
+        self.wins[(first, second) if first_won else (second, first)] += 1.0
+
+
+@dataclass
+class SelfSparring:
+    """Self-Sparring with independent priors, Algorithm 2 of Sui et al. (2017), Multi-dueling Bandits, for m = 2.
+
+    `wins` and `losses` (n,) are S and F. Contexts count for their number only.
+
+    Examples
+    --------
+    >>> policy = SelfSparring(2)
+    >>> policy.select(np.zeros((2, 1)), np.empty(0), np.array([[0.2, 0.3], [0.9, 0.4]]))
+    (1, 0)
+    >>> policy.update(np.zeros(1), first_won=True)
+    >>> policy.wins, policy.losses
+    (array([0., 1.]), array([1., 0.]))
+    """
+
+    n_arms: int
+    wins: Floats = field(init=False)
+    losses: Floats = field(init=False)
+    round: int = field(init=False, default=0)
+    _duel: tuple[int, int] = field(init=False, default=(0, 0))
+
+    def __post_init__(self) -> None:
+        self.wins, self.losses = np.zeros(self.n_arms), np.zeros(self.n_arms)
+
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
+        """Draw no uniforms, and two independent samples of every theta_i as a (2, n) array."""
+        return np.empty(0), rng.beta(self.wins + 1.0, self.losses + 1.0, size=(2, n_arms))
+
+    def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        """Choose a duel: raw (2, n) as drawn by `draw`."""
+        self.round += 1
+        self._duel = int(np.argmax(raw[0])), int(np.argmax(raw[1]))
+        return self._duel
+
+    def update(self, contrast: Floats, first_won: bool) -> None:
+        """Learn the answer to the latest duel."""
+        first, second = self._duel
+        winner, loser = (first, second) if first_won else (second, first)
+        self.wins[winner] += 1.0
+        self.losses[loser] += 1.0

@@ -1,0 +1,139 @@
+"""Algorithm 2 and Sta'D: CoLSTIM and the widest pair, in stages of independent comparisons."""
+
+from __future__ import annotations
+
+import abc
+import copy
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fastcolst.reference.linalg import Floats, inverse, norms
+from fastcolst.reference.pairs import first_of_the_largest, pair_distances
+from fastcolst.reference.policies import CoLSTIM, LinearPolicy
+
+
+@dataclass(eq=False)
+class StagewisePolicy(LinearPolicy):
+    """The stages of Algorithm 2, which are those of Sta'D: line numbers below are Algorithm 2's.
+
+    `stages[s - 1]` holds theta and M of stage s, learned from the rounds in Psi^(s); `theta` and `gram` are stage 1's.
+    `ends` tells for each round in which stage it ended and why: (0, "exploration"), (s, "width") or (s, "confident").
+    """
+
+    stages: list[LinearPolicy] = field(init=False)
+    ends: dict[int, tuple[int, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.horizon is None:
+            raise ValueError("horizon is None; the number of stages follows from it")
+        n_stages = max(1, math.floor(math.log2(self.horizon)))  # line 3
+        self.stages = [copy.deepcopy(self) for _ in range(n_stages)]
+        self.ends = {}
+
+    def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        """Choose a duel: contexts (n, d), uniforms (2,) and raw as drawn by `draw`."""
+        pair = super().select(contexts, uniforms, raw)
+        self.ends.setdefault(self.round, (0, "exploration"))
+        return pair
+
+    def update(self, contrast: Floats, first_won: bool, asked_in: int | None = None) -> None:
+        """Learn the answer to the duel of a round, by default the latest, where that round counts."""
+        stage, reason = self.ends[self.round if asked_in is None else asked_in]
+        if reason == "exploration":
+            self._teach(self.stages, contrast, first_won)  # line 3
+        elif reason == "width":
+            self._teach([self.stages[stage - 1]], contrast, first_won)  # line 20
+
+    def learn(self, contrasts: Floats, wins: ArrayLike) -> None:
+        """Learn finished comparisons, contrasts (m, d) and wins (m,), in every stage; they count towards tau."""
+        for contrast, first_won in zip(contrasts, np.asarray(wins), strict=True):
+            self._teach(self.stages, contrast, bool(first_won))
+            self._n_logged += 1
+
+    def _teach(self, stages: list[LinearPolicy], contrast: Floats, first_won: bool) -> None:
+        for stage in stages:
+            LinearPolicy.update(stage, contrast, first_won)  # lines 8 and 9
+        self.theta, self.gram = self.stages[0].theta, self.stages[0].gram
+
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        finest = 1.0 / math.sqrt(self._horizon())
+        arms = list(range(len(contexts)))  # line 6
+        for s, stage in enumerate(self.stages, start=1):
+            utilities = stage.utilities(contexts)
+            gram_inv = inverse(stage.gram)
+            w = self.confidence_scale() * pair_distances(contexts, gram_inv)  # line 10
+            pairs = [(i, j) for i in arms for j in arms if i != j]
+            if all(w[pair] <= finest for pair in pairs):  # line 11
+                self.ends[self.round] = s, "confident"
+                noise = self._clipped_noise(uniforms, raw) * norms(contexts, gram_inv)  # line 12
+                return self._confident(arms, utilities, noise, w)
+            wide = [pair for pair in pairs if w[pair] > 2.0**-s]
+            if wide:
+                self.ends[self.round] = s, "width"  # line 20
+                return self._uncertain(wide, w, uniforms)
+            best = max(utilities[j] for j in arms)
+            arms = [i for i in arms if utilities[i] + 2.0**-s >= best]  # line 17
+        raise AssertionError("2^-S < 1/sqrt(T): no round leaves the last stage")
+
+    def _clipped_noise(self, uniforms: Floats, raw: Floats) -> Floats | float:
+        return 0.0
+
+    @abc.abstractmethod
+    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats) -> tuple[int, int]:
+        """Choose among the surviving arms when all of their differences are known well."""
+
+    @abc.abstractmethod
+    def _uncertain(self, wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
+        """Choose among the ordered pairs of survivors that are too wide."""
+
+
+@dataclass(eq=False)
+class SupCoLSTIM(StagewisePolicy, CoLSTIM):
+    """Algorithm 2. Line 15 is printed with w_{i_t,j} for an undefined j; the index of the maximum is meant.
+
+    Examples
+    --------
+    >>> from fastcolst.reference import BradleyTerry, SupCoLSTIM
+    >>> policy = SupCoLSTIM(1, comparison=BradleyTerry(), n_arms=3, horizon=100, ridge=1.0, exploration_rounds=0)
+    >>> contexts = np.array([[1.0], [0.0], [2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3)), policy.ends
+    ((1, 2), {1: (1, 'width')})
+    """
+
+    def _clipped_noise(self, uniforms: Floats, raw: Floats) -> Floats | float:
+        return self._noise(uniforms, raw)
+
+    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats) -> tuple[int, int]:
+        first = arms[int(np.argmax((utilities + noise)[arms]))]  # line 14
+        rivals = arms
+        if not self.allow_self_duel and len(utilities) > 1:
+            rivals = [i for i in arms if i != first] or [i for i in range(len(utilities)) if i != first]
+        return first, rivals[int(np.argmax((utilities - utilities[first] + w[first])[rivals]))]  # line 15
+
+    def _uncertain(self, wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
+        return wide[int(uniforms[0] * len(wide))]  # line 21
+
+
+@dataclass(eq=False)
+class StaD(StagewisePolicy):
+    """Sta'D (Saha, 2021): the widest pair until all are known well, then the two survivors of highest utility.
+
+    Examples
+    --------
+    >>> from fastcolst.reference import BradleyTerry, StaD
+    >>> policy = StaD(1, comparison=BradleyTerry(), n_arms=3, horizon=100, ridge=1.0, exploration_rounds=0)
+    >>> contexts = np.array([[1.0], [0.0], [2.0]])
+    >>> policy.select(contexts, *policy.draw(np.random.default_rng(1), 3)), policy.ends
+    ((1, 2), {1: (1, 'width')})
+    """
+
+    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats) -> tuple[int, int]:
+        order = sorted(arms, key=lambda i: -utilities[i])  # stable
+        return (order[0], order[1]) if len(order) > 1 else (order[0], order[0])
+
+    def _uncertain(self, wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
+        return first_of_the_largest(wide, np.array([w[pair] for pair in wide]), 0.0)
