@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
+from inside import choice_and_draws
 from numpy.random import SeedSequence
 
 import fastcolst as fc
 from fastcolst import reference, streams
-from fastcolst.policies import double_thompson
-from fastcolst.streams import key_from
 
 MODELS = {fc.BradleyTerry: reference.BradleyTerry, fc.Thurstone: reference.Thurstone}
 
@@ -65,34 +62,12 @@ def slow_regret(policy, label, scenario, horizon, seed, run):
     for _ in range(horizon):
         chunk = source.next_chunk(1)
         contexts, utilities = chunk.contexts[0].T.copy(), chunk.utilities[0].copy()
-        draws = _own_draws(drawing, contexts) if index_only else twin.draw(rng, scenario.n_arms)
+        duel, draws = choice_and_draws(drawing, contexts) if index_only else (None, twin.draw(rng, scenario.n_arms))
         first, second = twin.select(contexts, *draws)
         first_won = bool(utilities[first] - utilities[second] + chunk.latent[0] > 0.0)
         if first != second:
             twin.update(contexts[first] - contexts[second], first_won)
         if index_only and first != second:
-            drawing.update(drawing._shown, first_won)
+            drawing.update(duel, first_won)
         total += reference.regret(utilities, first, second)[0]
     return total
-
-
-def _own_draws(policy, contexts):
-    """The samples behind an index-only policy's choice; they depend on its counts, so the policy itself draws."""
-    before = copy.copy(policy)
-    policy._shown = policy.select(contexts)
-    return draws_of(before, policy._buffers.raw, policy._buffers.work)
-
-
-def draws_of(policy, raw, work):
-    """The uniforms and samples that a choice of the policy took, as the reference takes them."""
-    if isinstance(policy, fc.SelfSparring):
-        return np.empty(0), work[:2].copy()
-    n = len(policy._state.wins)
-    theta = np.full((2, n, n), np.nan)
-    key = np.uint64(key_from(raw[0], raw[1]))
-    for i in range(n):
-        for j in range(i + 1, n):
-            theta[0, i, j] = double_thompson.coin(policy._state.bars[i, j], key, i * n + j)
-            theta[0, j, i] = 1.0 - theta[0, i, j]
-    theta[1] = work[3][:, np.newaxis]  # the samples for whichever arm is first
-    return raw[2:], theta

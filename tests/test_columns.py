@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from test_policies import snapshot
+from inside import snapshot
 
 import fastcolst as fc
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import rule_of, state_of
 from sandbox import CLIMB, HASH_SEEDS, Sandbox, report
 
 import fastcolst as fc
@@ -97,11 +98,12 @@ class Straight(NamedTuple):
 """
 
 USE_MODEL = """
-import fastcolst as fc
+import numpy as np
 import user_model
-policy = fc.CoLSTIM(2, comparison=user_model.Straight(), estimator="sgd")
-policy._state.memory.theta[0] = 1.0
-answer = policy.probability([1.0, 0.0], [0.0, 0.0])
+from fastcolst.comparison import probabilities
+out = np.empty(1)
+probabilities(user_model.Straight(), np.ones(1), out)
+answer = float(out[0])
 """
 
 
@@ -135,7 +137,7 @@ def test_a_users_class_is_found_at_any_depth():
         theta: np.ndarray
 
     ours = fc.CoLSTIM(2, estimator="sgd")
-    rule, state = ours._rule, ours._state
+    rule, state = rule_of(ours), state_of(ours)
     types = numba.typeof
     assert cache._is_ours((types(rule), types(state), types(1.0)))
     assert cache._is_ours(numba.types.void(types(rule)))

@@ -11,8 +11,8 @@ import numba
 import numpy as np
 import pytest
 from conftest import rounds
+from inside import arrays, choice_and_draws, index_twin_of, snapshot, state_of
 from scipy import special, stats
-from slow_loop import draws_of
 
 import fastcolst as fc
 from fastcolst import reference
@@ -34,23 +34,6 @@ def play(policy, n_rounds, seed=3):
         assert policy._play(run.next_chunk(m), np.zeros((m + 1, 3))) == m
         n_rounds -= m
     return policy
-
-
-def arrays(policy):
-    return [array.tobytes() for array in policy._state] + [repr(policy._rng.bit_generator.state)]
-
-
-def twin_of(policy):
-    """The reference in the state of a policy, with as many rounds behind it."""
-    state = policy._state
-    if isinstance(policy, fc.DoubleThompson):
-        twin = reference.DoubleThompson(len(state.wins), policy.get_params()["alpha"])
-        twin.wins = state.wins.copy()
-    else:
-        twin = reference.SelfSparring(state.laws.shape[1])
-        twin.wins, twin.losses = state.laws[:2].copy()
-    twin.round = policy.round
-    return twin
 
 
 # --- the law of the draws -----------------------------------------------------------------------------------
@@ -177,7 +160,7 @@ def test_the_chance_follows_a_million_answers(name):
 
 def test_coins_and_thresholds_follow_from_the_counts():
     policy = play(fc.DoubleThompson(n_arms=10, rng=1), rounds(20_000, 300))
-    state, twin = policy._state, twin_of(policy)
+    state, twin = state_of(policy), index_twin_of(policy)
     off = ~np.eye(10, dtype=bool)
     expected = special.betainc(state.wins.T + 1, state.wins + 1, 0.5)
     np.testing.assert_allclose(state.chances[off], expected[off], rtol=0, atol=1e-12)
@@ -196,17 +179,15 @@ def test_coins_and_thresholds_follow_from_the_counts():
 @pytest.mark.parametrize("n", [1, 2])
 def test_the_same_choice_as_the_reference_for_the_same_draws(kind, n):
     policy, contexts = kind(n_arms=n, rng=7), np.zeros((n, 2))
-    rng, twin = np.random.default_rng(0), twin_of(policy)
+    rng, twin = np.random.default_rng(0), index_twin_of(policy)
     for t in range(rounds(3000, 150)):
-        before = copy.copy(policy)
-        duel = policy.select(contexts)
-        draws = draws_of(before, policy._buffers.raw, policy._buffers.work)
+        duel, draws = choice_and_draws(policy, contexts)
         assert (duel.first, duel.second) == twin.select(contexts, *draws), f"round {t + 1}"
         if not duel.is_self:
             won = bool(rng.random() < special.expit((duel.second - duel.first) / 2.0))
             policy.update(duel, won)
             twin.update(duel.contrast, won)
-    expected = twin_of(policy)
+    expected = index_twin_of(policy)
     np.testing.assert_array_equal(twin.wins, expected.wins)
     if kind is fc.SelfSparring:
         np.testing.assert_array_equal(twin.losses, expected.losses)
@@ -215,11 +196,11 @@ def test_the_same_choice_as_the_reference_for_the_same_draws(kind, n):
 
 def pairs_in(policy, m, choose=None):
     """How often each pair is chosen in m rounds without an answer, by the kernel or by the reference's full draws."""
-    contexts = np.zeros((twin_of(policy).n_arms, 1))
+    contexts = np.zeros((index_twin_of(policy).n_arms, 1))
     if choose is None:
         policy = copy.copy(policy)
         return Counter((d.first, d.second) for d in (policy.select(contexts) for _ in range(m)))
-    twin, rng = twin_of(policy), np.random.default_rng(11)
+    twin, rng = index_twin_of(policy), np.random.default_rng(11)
     counts = Counter()
     for _ in range(m):
         counts[twin.select(contexts, *twin.draw(rng, len(contexts)))] += 1
@@ -245,46 +226,41 @@ def test_pairs_have_the_law_of_full_draws(kind, n_rounds):
     assert same_law(pairs_in(policy, m), pairs_in(policy, m, "reference")) > 1e-4
 
 
-def with_wins(table, at_round):
-    """D-TS that has seen so many wins of row over column."""
-    policy = fc.DoubleThompson(n_arms=len(table), rng=5)
+RULE = double_thompson.DoubleThompsonRule(0.51)
+
+
+def choices(table, m):
+    """Both arms of m choices of D-TS, run as Python in round 400, after so many wins of row over column."""
+    state = double_thompson.DoubleThompsonState.new(n := len(table))
     for i, row in enumerate(table):
         for j, wins in enumerate(row):
             for _ in range(wins):
-                policy._rule.update(policy._state, Choice(i, j, 0), np.zeros(1), True)
-    policy._state.counters["chosen"] = at_round
-    return policy
+                RULE.update(state, Choice(i, j, 0), np.zeros(1), True)
+    state.counters["chosen"] = 400
+    with np.errstate(over="ignore"):
+        raws, work = np.random.default_rng(3).random((m, 3)), np.empty(RULE.work_shape(n, 1))
+        return [RULE.select(state, np.zeros((1, n)), raw, work)[:2] for raw in raws]
 
 
 # Arm 0 beats all, and is most in doubt against arm 1; arm 3 is its weakest rival.
 FOUR = [[0, 11, 16, 19], [9, 0, 12, 14], [4, 8, 0, 12], [1, 6, 8, 0]]
 
 
-def choices(m):
-    """Both arms of m choices of the rule, run as Python, for what FOUR says."""
-    rule = double_thompson.DoubleThompsonRule(0.51)
-    policy, work = with_wins(FOUR, 400), np.empty(rule.work_shape(4, 1))
-    with np.errstate(over="ignore"):
-        raws = np.random.default_rng(3).random((m, 3))
-        return [rule.select(policy._state, np.zeros((1, 4)), raw, work)[:2] for raw in raws]
-
-
 def test_the_second_arm_is_the_most_dangerous_rival():
     """D-TS's rival comes from the column of the first arm, theta_i,first: those who may beat it."""
-    counts = Counter(second for first, second in choices(400) if first == 0)
+    counts = Counter(second for first, second in choices(FOUR, 400) if first == 0)
     assert counts[1] > 5 * counts[2] and counts[3] <= 1
     assert counts[0] > counts[1]  # mostly no rival's sample exceeds 1/2
 
 
 def test_the_first_arm_wins_most_duels():
     """D-TS's first arm comes from theta_ij > 1/2 summed over the columns j: how many it beats."""
-    firsts = [first for first, _ in choices(100)]
+    firsts = [first for first, _ in choices(FOUR, 100)]
     assert firsts.count(0) > 50 and firsts.count(3) < 10
 
 
 def test_certain_losers_are_no_rivals_and_no_candidates():
-    policy = with_wins([[0, 300, 300], [0, 0, 1], [0, 1, 0]], 400)
-    assert {(d.first, d.second) for d in (policy.select(np.eye(3)) for _ in range(50))} == {(0, 0)}
+    assert set(choices([[0, 300, 300], [0, 0, 1], [0, 1, 0]], 50)) == {(0, 0)}
 
 
 @pytest.mark.parametrize("kind", POLICIES)
@@ -301,7 +277,7 @@ def test_permuting_arms_permutes_the_law_of_the_choice(kind):
     policy, m = play(kind(n_arms=10, rng=2), 200), rounds(4000, 400)
     order = np.random.default_rng(0).permutation(10)
     other = copy.copy(policy)
-    for array in other._state[1:]:
+    for array in state_of(other)[1:]:
         if kind is fc.DoubleThompson:
             array[:] = array[np.ix_(order, order)]
         else:
@@ -320,14 +296,14 @@ def test_a_copy_goes_on_by_itself(kind, duplicate):
     policy = play(kind(n_arms=10, rng=6), 100)
     duel = policy.select(np.eye(10))
     twin = duplicate(policy)
-    before = arrays(policy)
+    before = snapshot(policy)
     for _ in range(5):
         asked = twin.select(np.eye(10))
         twin.update(asked, True)
-    assert arrays(policy) == before and arrays(twin) != before
+    assert snapshot(policy) == before and arrays(twin) != arrays(policy)
     for _ in range(5):
         policy.update(policy.select(np.eye(10)), True)
-    assert arrays(policy) == arrays(twin)
+    assert snapshot(policy) == snapshot(twin)
     if not duel.is_self:
         policy.update(duel, True)
 
@@ -340,13 +316,13 @@ def test_the_first_round_settles_the_number_of_arms(kind):
         assert (a.first, a.second) == (b.first, b.second)
         policy.update(a, True)
         given.update(b, True)
-    before = arrays(policy)
+    before = snapshot(policy)
     for wrong in (np.eye(5), np.eye(3)):
         with pytest.raises(ValueError, match=r"contexts has \d arms.*n_arms=4"):
             policy.select(wrong)
     with pytest.raises(ValueError, match=r"contexts\[0, 0\] is nan"):
         policy.select(np.full((4, 4), np.nan))
-    assert arrays(policy) == before == arrays(given)
+    assert snapshot(policy) == before and arrays(policy) == arrays(given)
     policy.select(np.ones((4, 2)))  # features do not matter
     result = fc.simulate({"template": policy}, LADDER, 10, rng=1)  # its copies begin anew
     assert result.average_regret["template"].shape == (1, 10) and policy.round == 21
@@ -358,14 +334,14 @@ def test_an_index_only_policy_learns_from_equal_arms_and_has_no_estimate(kind):
     while (duel := policy.select(np.ones((3, 2)))).is_self:
         pass
     policy.update(duel, True)
-    assert twin_of(policy).wins.sum() == 1
+    assert index_twin_of(policy).wins.sum() == 1
     with pytest.raises(AttributeError, match="sees arms by index only"):
         policy.theta  # noqa: B018
     alone = kind(n_arms=1, rng=0)
     duel = alone.select([[1.0]])
-    before = [a.tobytes() for a in alone._state[1:]]
+    before = snapshot(alone)
     alone.update(duel, True)
-    assert duel.is_self and not twin_of(alone).wins.any() and before == [a.tobytes() for a in alone._state[1:]]
+    assert duel.is_self and not index_twin_of(alone).wins.any() and snapshot(alone) == before
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf, "0.5"])

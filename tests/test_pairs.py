@@ -153,8 +153,8 @@ POLICIES = {"MaxInP": (fc.MaxInP, ref.MaxInP), "MaxPairUCB": (fc.MaxPairUCB, ref
 
 def play_both(policy, fused, twin, seed, horizon):
     """Let an object, the fused loop and a reference play; assert that they choose the same duels. Their arms."""
-    d, n = policy._n_features, policy._n_arms
-    chunk = fc.Scenario.hard(n_arms=n, n_features=d, comparison=policy.get_params()["comparison"]).start(5, 0)
+    d, n, comparison = (policy.get_params()[name] for name in ("n_features", "n_arms", "comparison"))
+    chunk = fc.Scenario.hard(n_arms=n, n_features=d, comparison=comparison).start(5, 0)
     chunk = type(chunk.next_chunk(1))(*(array.copy() for array in chunk.next_chunk(horizon)))
     rng, pairs, regrets = streams.generator(seed), [], np.zeros((len(chunk.best) + 1, 3))
     for r in range(len(chunk.best)):

@@ -11,6 +11,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from inside import index_twin_of
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
@@ -68,10 +69,9 @@ def _shared(campaign: Campaign, name: str, estimator: str) -> Tally:
         tally.count(True)
     tally.count((policy.round, policy.pending) == (n_played, 0), f"round {policy.round} of {n_played}")
     tally.count(*_is_whole(policy))
-    if name == "DoubleThompson":
-        tally.count(policy._state.wins.sum() == n_answers, f"{policy._state.wins.sum()} wins of {n_answers}")
-    elif name == "SelfSparring":
-        tally.count(policy._state.laws[0].sum() == n_answers, f"{policy._state.laws[0].sum()} wins of {n_answers}")
+    if name in ("DoubleThompson", "SelfSparring"):
+        n_wins = index_twin_of(policy).wins.sum()
+        tally.count(n_wins == n_answers, f"{n_wins} wins of {n_answers}")
     elif name not in ("UniformPairs", "SupCoLSTIM", "StaD"):  # M of stages holds the answers of one stage each
         tally.count(bool(np.array_equal(policy.gram, np.eye(3) + sum(row[2] for row in served))), "M is not the sum")
     return tally
@@ -80,7 +80,7 @@ def _shared(campaign: Campaign, name: str, estimator: str) -> Tally:
 def _is_whole(policy: Any) -> tuple[bool, str]:
     """Whether a policy's parts fit together: nobody was in the middle of something."""
     if hasattr(policy, "gram"):
-        factor = policy._state.factor
-        error = float(np.abs(factor @ policy.gram @ factor.T - np.eye(3)).max())
+        rows = np.vstack([np.eye(3), np.eye(3) + np.eye(3)[[1, 2, 0]]])  # whose widths determine M
+        error = float(np.abs(policy.widths(rows) ** 2 / np.diag(rows @ np.linalg.inv(policy.gram) @ rows.T) - 1).max())
         return error < 1e-8, f"the factor is not that of M: {error}"
     return policy.pending <= policy.round, f"{policy.pending} pending of {policy.round}"

@@ -1,0 +1,109 @@
+"""What tests look up inside a policy because no public name tells it: all of that, for all of them.
+
+Apart from what stands here tests speak to policies as people do.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+import fastcolst as fc
+from fastcolst import reference
+from fastcolst.policies import double_thompson
+from fastcolst.streams import key_from
+
+SCRATCH = frozenset({"scratch", "_buffers", "_drawn_for"})
+"""What means nothing between calls."""
+
+
+def snapshot(policy: fc.Policy) -> dict[str, Any]:
+    """Every byte of what the policy's pickle holds, on which its future depends; twins may differ in their ids.
+
+    Read in place, since a copy leaves the room in a history that is not used yet as it finds it.
+    """
+    held = policy.__getstate__().keys() - SCRATCH - {"_id"}
+    return {name: _frozen(part, SCRATCH) for name, part in vars(policy).items() if name in held}
+
+
+def arrays(policy: fc.Policy, without: frozenset[str] = frozenset()) -> Any:
+    """Every byte of what a policy has learned and counted, apart from scratch and other fields."""
+    return _frozen(state_of(policy), SCRATCH | without)
+
+
+def _frozen(part: Any, without: frozenset[str]) -> Any:
+    """A part of a policy as values that stay what they are, and that are equal where every byte is."""
+    if isinstance(part, fc.Duel):
+        part = {"first": part.first, "second": part.second, "round": part.round, "contrast": part.contrast}
+    elif isinstance(part, tuple) and hasattr(part, "_asdict"):
+        part = part._asdict()
+    elif isinstance(part, (list, tuple)):
+        part = dict(enumerate(part))
+    if isinstance(part, dict):
+        return {name: _frozen(field, without) for name, field in part.items() if name not in without}
+    if isinstance(part, np.random.Generator):
+        return repr(part.bit_generator.state)
+    return (part.dtype.str, part.shape, part.tobytes()) if isinstance(part, np.ndarray) else part
+
+
+def rule_of(policy: fc.Policy) -> Any:
+    """The algorithm with its settings, as kernels take it."""
+    return policy._rule
+
+
+def state_of(policy: fc.Policy) -> Any:
+    """The arrays themselves, as kernels take them."""
+    return policy._state
+
+
+def stream_of(policy: fc.Policy) -> str:
+    """How far its random numbers have been drawn."""
+    return repr(policy._rng.bit_generator.state)
+
+
+def index_twin_of(policy: fc.Policy) -> reference.DoubleThompson | reference.SelfSparring:
+    """The reference with what a policy that sees indices has learned, and with as many rounds behind it."""
+    state = state_of(policy)
+    twin: reference.DoubleThompson | reference.SelfSparring
+    if isinstance(policy, fc.DoubleThompson):
+        twin = reference.DoubleThompson(len(state.wins), policy.get_params()["alpha"])
+        twin.wins = state.wins.copy()
+    else:
+        twin = reference.SelfSparring(state.laws.shape[1])
+        twin.wins, twin.losses = state.laws[:2].copy()
+    twin.round = policy.round
+    return twin
+
+
+def choice_and_draws(policy: fc.Policy, contexts: np.ndarray) -> tuple[fc.Duel, tuple[np.ndarray, np.ndarray]]:
+    """A duel of a policy that sees indices, and the uniforms and samples behind it, as the reference takes them.
+
+    The samples depend on what the policy knows, so that it must draw them itself.
+    """
+    before = copy.copy(policy)
+    duel = policy.select(contexts)
+    raw, work = policy._buffers.raw, policy._buffers.work
+    if isinstance(policy, fc.SelfSparring):
+        return duel, (np.empty(0), work[:2].copy())
+    bars = state_of(before).bars
+    n = len(bars)
+    theta = np.full((2, n, n), np.nan)
+    key = np.uint64(key_from(raw[0], raw[1]))
+    for i in range(n):
+        for j in range(i + 1, n):
+            theta[0, i, j] = double_thompson.coin(bars[i, j], key, i * n + j)
+            theta[0, j, i] = 1.0 - theta[0, i, j]
+    theta[1] = work[3][:, np.newaxis]  # the samples for whichever arm is first
+    return duel, (raw[2:], theta)
+
+
+def choice_for(policy: fc.Policy, contexts: np.ndarray, raw: np.ndarray) -> tuple[int, int]:
+    """The arms that a policy would choose for given numbers of a round."""
+    policy = copy.copy(policy)
+    policy._buffers = policy._new_buffers(*contexts.shape)
+    policy._buffers.raw[:] = raw[: policy._buffers.raw.size]
+    policy._drawn_for = policy.round + 1
+    duel = policy.select(contexts)
+    return duel.first, duel.second
