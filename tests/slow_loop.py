@@ -9,8 +9,6 @@ from numpy.random import SeedSequence
 import fastcolst as fc
 from fastcolst import reference, streams
 
-MODELS = {fc.BradleyTerry: reference.BradleyTerry, fc.Thurstone: reference.Thurstone}
-
 
 class FullMLE:
     """Line 6 to the letter, for a policy of the reference: theta from all answers so far."""
@@ -42,7 +40,7 @@ def twin_of(policy, n, d, horizon):
     if isinstance(policy, (fc.SelfSparring, fc.DoubleThompson)):
         return getattr(reference, type(policy).__name__)(n)
     model = given["comparison"]
-    plain = MODELS[type(model)](*model)
+    plain = getattr(reference, type(model).__name__)(*model)
     options = {"comparison": plain, "n_arms": n, "horizon": horizon}
     if isinstance(given["estimator"], fc.MLE):
         return {fc.CoLSTIM: CoLSTIMByMLE, fc.MaxInP: MaxInPByMLE}[type(policy)](d, **options)

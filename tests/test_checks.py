@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from twins import OURS
 
 import fastcolst as fc
 from fastcolst._checks import brief, check_memory, real_numbers
@@ -210,7 +211,7 @@ def test_margins_of_every_kind_are_taken():
     assert np.isnan(model.cdf(np.nan))
 
 
-@pytest.mark.parametrize("model", [fc.BradleyTerry(0.7), fc.Thurstone(0.7), fc.ExponentialNoise(0.7)], ids=repr)
+@pytest.mark.parametrize("model", OURS, ids=repr)
 @pytest.mark.parametrize("method", ["cdf", "pdf", "log_cdf", "score", "weight", "curvature"])
 def test_no_margin_is_so_far_out_that_it_gives_nan(model, method):
     for u in (-np.inf, -1e308, -1e155, -1e100, 1e100, 1e155, 1e308, np.inf):

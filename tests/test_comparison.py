@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import rounds
 from scipy.stats import kstest, norm
+from twins import CLASSES, DEFAULTS, LARGEST, SCALES, Cauchy, textbook
 
 from fastcolst import reference as ref
 from fastcolst._compile import helper
@@ -28,28 +29,8 @@ from fastcolst.comparison import (
 )
 
 FUNCTIONS = {"cdf": cdf, "pdf": pdf, "log_cdf": log_cdf, "score": score, "weight": weight}
-CLASSES = [BradleyTerry, Thurstone, ExponentialNoise]
-MODELS = [cls(scale) for cls in CLASSES for scale in (1.0, 2.5, 0.3)]
-LARGEST = {BradleyTerry: 700.0, Thurstone: 1e8, ExponentialNoise: 700.0}
+MODELS = [cls(scale) for cls in CLASSES for scale in SCALES]
 TINY, HUGE = np.finfo(np.float64).tiny, np.finfo(np.float64).max
-
-
-class Cauchy(NamedTuple):
-    """A user's model, with nothing but what is asked for. G is Cauchy too, of half the scale."""
-
-    scale: float = 1.0
-
-    def cdf(self, u):
-        return 0.5 + math.atan(u / self.scale) / math.pi
-
-    def pdf(self, u):
-        return 1.0 / (math.pi * self.scale * (1.0 + (u / self.scale) ** 2))
-
-    def raw(self, rng, size=None):
-        return rng.standard_exponential(size)
-
-    def perturb(self, value):
-        return 0.5 * self.scale * math.tan(math.pi * (math.exp(-value) - 0.5))
 
 
 @helper
@@ -77,7 +58,7 @@ def compiled(model, margins):
 
 
 def margins_of(cls):
-    sizes = np.concatenate([[0.0, 0.3, 1.0, 3.0], np.geomspace(1e-9, LARGEST[cls], 61)])
+    sizes = np.concatenate([[0.0, 0.3, 1.0, 3.0], np.geomspace(1e-9, LARGEST[cls.__name__], 61)])
     return np.concatenate([-sizes, sizes])
 
 
@@ -88,27 +69,9 @@ def exact(model):
 @cache
 def _exact(cls, parameter):
     """For each function, its value at each margin by the textbook formula with 60 digits."""
-    values = {name: [] for name in FUNCTIONS}
     with mpmath.workdps(60):
-        scale = mpmath.mpf(parameter)
-        for margin in margins_of(cls):
-            u = mpmath.mpf(float(margin))
-            if cls is BradleyTerry:
-                win, lose = 1 / (1 + mpmath.exp(-u / scale)), 1 / (1 + mpmath.exp(u / scale))
-                density = win * lose / scale
-            elif cls is Thurstone:
-                win, lose = mpmath.erfc(-u / (2 * scale)) / 2, mpmath.erfc(u / (2 * scale)) / 2
-                density = mpmath.exp(-((u / (2 * scale)) ** 2)) / (2 * scale * mpmath.sqrt(mpmath.pi))
-            else:
-                tail = mpmath.exp(-scale * abs(u)) / 2
-                win, lose = (tail, 1 - tail) if u < 0 else (1 - tail, tail)
-                density = scale * tail
-            values["cdf"].append(win)
-            values["pdf"].append(density)
-            values["log_cdf"].append(mpmath.log(win) if win < 0.5 else mpmath.log1p(-lose))
-            values["score"].append(density / win)
-            values["weight"].append(density**2 / (win * lose))
-    return values
+        values = [textbook(cls(parameter), margin) for margin in margins_of(cls)]
+    return {name: [functions[name] for functions in values] for name in FUNCTIONS}
 
 
 def worst_relative_error(found, wanted):
@@ -289,7 +252,7 @@ def test_a_model_of_integers_is_the_model_of_floats():
 
 @pytest.mark.parametrize(
     ("name", "cls"),
-    [("bradley-terry", BradleyTerry), ("thurstone", Thurstone), ("exponential", ExponentialNoise)],
+    [(name, type(model)) for name, (model, _) in DEFAULTS.items()],
 )
 def test_names_stand_for_default_models(name, cls):
     assert comparison_model(name) == cls()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import pytest
+from twins import CLASSES
 
 import fastcolst as fc
 from fastcolst._compile import decorators, helper, registered
@@ -75,7 +76,7 @@ def test_generic_functions_keep_name_and_documentation():
     assert "probability" in cdf.__doc__
 
 
-@pytest.mark.parametrize("cls", [fc.BradleyTerry, fc.Thurstone, fc.ExponentialNoise])
+@pytest.mark.parametrize("cls", CLASSES)
 def test_generic_functions_without_method_or_body_say_so(cls):
     from fastcolst.experiments.problems import fill
 

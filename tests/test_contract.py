@@ -1,9 +1,9 @@
 """The contract of policies x estimators x comparison models: the same duels as the NumPy reference, however played.
 
-A new policy joins by a line in ``LINEAR`` (or ``INDEX_ONLY``), a new estimator by a line in ``ESTIMATORS``. Every
-combination is played as interpreted Python. Compiled, where each costs seconds of compilation, a cover is played: every
-policy with every estimator, every estimator with every model; ``pytest -m "slow or not slow"`` plays all,
-each for 5,000 rounds. Policies with stages have theirs in test_stages.py.
+A new policy or model joins by a line in ``twins``, a new estimator by a line in ``ESTIMATORS``. Every combination is
+played as interpreted Python. Compiled, where each costs seconds of compilation, a cover is played: every policy with
+every estimator, every estimator with every model; ``pytest -m "slow or not slow"`` plays all, each for 5,000 rounds.
+Policies with stages have theirs in test_stages.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from conftest import JIT, rounds
 from inside import arrays, choice_and_draws, index_twin_of, stream_of
+from twins import LINEAR, MODELS, SAMPLERS
 
 import fastcolst as fc
 from fastcolst import reference, streams
@@ -25,26 +26,11 @@ from fastcolst.estimation import online_newton
 N_FEATURES, N_ARMS = 3, 8
 FULL = 5000
 
-LINEAR = {
-    "CoLSTIM": (fc.CoLSTIM, reference.CoLSTIM),
-    "MaxInP": (fc.MaxInP, reference.MaxInP),
-    "MaxPairUCB": (fc.MaxPairUCB, reference.MaxPairUCB),
-}
-"""Policies with an estimator, each with its reference."""
-
 INDEX_ONLY = {
-    "DoubleThompson": (fc.DoubleThompson, index_twin_of),
-    "SelfSparring": (fc.SelfSparring, index_twin_of),
+    **{name: (ours, index_twin_of) for name, (ours, _) in SAMPLERS.items()},
     "UniformPairs": (fc.UniformPairs, lambda policy: reference.UniformPairs(N_ARMS)),
 }
 """Policies that see indices, each with what makes its reference."""
-
-MODELS = {
-    "bradley-terry": (fc.BradleyTerry(0.8), reference.BradleyTerry(0.8), ("likelihood",)),
-    "thurstone": (fc.Thurstone(0.7), reference.Thurstone(0.7), ("likelihood",)),
-    "exponential": (fc.ExponentialNoise(1.3), reference.ExponentialNoise(1.3), ("likelihood", "residual")),
-}
-"""Comparison models, each with its reference and the scores to learn by (which share their compiled code)."""
 
 
 class Estimator(NamedTuple):

@@ -13,6 +13,7 @@ import pytest
 from conftest import rounds
 from inside import arrays, choice_and_draws, index_twin_of, snapshot, state_of
 from scipy import special, stats
+from twins import SAMPLERS
 
 import fastcolst as fc
 from fastcolst import reference
@@ -20,7 +21,7 @@ from fastcolst.kernels import beta
 from fastcolst.policies import double_thompson
 from fastcolst.policies.protocol import Choice
 
-POLICIES = [fc.DoubleThompson, fc.SelfSparring]
+POLICIES = [ours for ours, _ in SAMPLERS.values()]
 THETA = np.linspace(0.0, 2.0, 10)
 LADDER = fc.Scenario(theta=THETA, contexts=np.eye(10))
 """Ten Bradley-Terry arms, each a step better than the one before."""

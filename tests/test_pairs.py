@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import rounds
+from twins import UNORDERED
 
 import fastcolst as fc
 from fastcolst import reference as ref
@@ -148,8 +149,6 @@ def test_terms_so_large_that_their_squares_overflow():
 
 # --- policies against the reference -------------------------------------------------------------------------
 
-POLICIES = {"MaxInP": (fc.MaxInP, ref.MaxInP), "MaxPairUCB": (fc.MaxPairUCB, ref.MaxPairUCB)}
-
 
 def play_both(policy, fused, twin, seed, horizon):
     """Let an object, the fused loop and a reference play; assert that they choose the same duels. Their arms."""
@@ -179,7 +178,7 @@ def play_both(policy, fused, twin, seed, horizon):
 def three(name, *, seed=3, estimator=None, **options):
     """An object, another one for the fused loop, and the reference."""
     d, n = 3, 10
-    compiled, plain = POLICIES[name]
+    compiled, plain = UNORDERED[name]
     options = {"n_arms": n, "horizon": rounds(5000, 100), **options}
     mine = {**options, "estimator": estimator or fc.SGD()}
     radius = None if estimator is None else estimator.radius
@@ -197,7 +196,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", UNORDERED)
 def test_every_option_agrees_with_the_reference(name, option):
     pairs = play_both(*three(name, **OPTIONS[option]), rounds(1000, 60))
     assert np.all(pairs[30:, 0] <= pairs[30:, 1])
@@ -209,8 +208,8 @@ def test_every_option_agrees_with_the_reference(name, option):
 
 
 def test_one_arm_or_one_candidate_duels_with_itself():
-    for name in POLICIES:
-        policy = POLICIES[name][0](4, exploration_rounds=0, horizon=1000, width_scale=1e-6, rng=1)
+    for name in UNORDERED:
+        policy = UNORDERED[name][0](4, exploration_rounds=0, horizon=1000, width_scale=1e-6, rng=1)
         policy.learn(*np.random.default_rng(0).normal(size=(2, 60, 4)))
         assert policy.select(np.ones((1, 4))).is_self
         contexts = np.outer([0.0, 2.0, 1.0], policy.theta)
@@ -218,8 +217,8 @@ def test_one_arm_or_one_candidate_duels_with_itself():
         assert duel.is_self and duel.first == 1
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", UNORDERED)
 def test_wrong_arguments_are_named(name):
     for argument in ("horizon", "width_scale", "ridge", "exploration_rounds", "comparison", "estimator"):
         with pytest.raises(ValueError, match=argument):
-            POLICIES[name][0](3, **{argument: -1})
+            UNORDERED[name][0](3, **{argument: -1})

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from conftest import rounds
 from inside import arrays, index_twin_of, rule_of, snapshot
+from twins import DEFAULTS, SCORES, STAGED
 
 import fastcolst as fc
 from fastcolst import reference, streams
@@ -26,12 +27,6 @@ from fastcolst.policies.colstim import _coupling_probability
 
 CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
 """The exact estimator has tests of its own, and is slow as plain Python."""
-
-MODELS = {
-    "bradley-terry": (fc.BradleyTerry(), reference.BradleyTerry()),
-    "thurstone": (fc.Thurstone(), reference.Thurstone()),
-    "exponential": (fc.ExponentialNoise(), reference.ExponentialNoise()),
-}
 
 
 @fc.register
@@ -96,10 +91,10 @@ def follow(policy, twin, rng, chunk, *, delay=None):
 
 
 @pytest.mark.parametrize("d", [2, 10, 30])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", DEFAULTS)
 def test_object_fused_loop_and_reference_choose_the_same_duels(name, d):
     n, horizon = 20, rounds(20_000, 200)
-    model, plain = MODELS[name]
+    model, plain = DEFAULTS[name]
     options = {"n_arms": n, "horizon": horizon, "exploration_rounds": rounds(n * d, 2 * d)}
     policy = CoLSTIM(d, comparison=model, rng=3, **options)
     fused = CoLSTIM(d, comparison=model, rng=3, **options)
@@ -155,8 +150,8 @@ def twin_of(policy_options, d, **more):
     estimator = options.pop("estimator", fc.SGD())
     options.setdefault("comparison", "bradley-terry")
     for name in ("comparison", "perturbation"):
-        if options.get(name) in MODELS:
-            options[name] = MODELS[options[name]][1]
+        if options.get(name) in DEFAULTS:
+            options[name] = DEFAULTS[options[name]][1]
     return reference.CoLSTIM(
         d,
         learning_rate=estimator.learning_rate,
@@ -182,7 +177,7 @@ def test_every_option_agrees_with_the_reference(name):
     np.testing.assert_allclose(policy.utilities(contexts), twin.utilities(contexts), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("score", ["likelihood", "residual"])
+@pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("name", ["thurstone", "exponential"])
 def test_both_scores_agree_with_the_reference(name, score):
     d, n, horizon = 4, 6, rounds(1500, 100)
@@ -194,7 +189,7 @@ def test_both_scores_agree_with_the_reference(name, score):
         "estimator": fc.SGD(score=score),
     }
     policy, twin = CoLSTIM(d, rng=2, **options), twin_of(options, d)
-    follow(policy, twin, streams.generator(2), Problem(d, n, MODELS[name][0]).chunk(horizon))
+    follow(policy, twin, streams.generator(2), Problem(d, n, DEFAULTS[name][0]).chunk(horizon))
     np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-10)
 
 
@@ -730,7 +725,7 @@ def test_learning_predicts_before_it_learns():
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0,), ()])
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_a_first_request_without_candidates_is_refused(name: str, shape: tuple[int, ...]) -> None:
-    given = {"horizon": 100} if name in ("SupCoLSTIM", "StaD") else {}
+    given = {"horizon": 100} if name in STAGED else {}
     policy = REGISTRY[name](3, **given)
     before = snapshot(policy)
     with pytest.raises(ValueError, match=r"contexts has shape"):

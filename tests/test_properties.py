@@ -13,12 +13,10 @@ from conftest import rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from inside import arrays, choice_for
-from test_contract import ESTIMATORS, LINEAR, MODELS, a_chunk, cover_model
+from test_contract import ESTIMATORS, a_chunk, cover_model
+from twins import LINEAR, MODELS, UNORDERED
 
 import fastcolst as fc
-
-UNORDERED = {"MaxInP", "MaxPairUCB"}
-"""Policies that name the arm of lower index first."""
 
 COVER = [case for case in itertools.product(LINEAR, ESTIMATORS) if not ESTIMATORS[case[1]].given]
 SEEDS = st.integers(0, 2**32)

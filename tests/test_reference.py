@@ -9,62 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
+from twins import LARGEST, PLAIN_CLASSES, SCALES, SCORES, textbook
 
 from fastcolst import reference as ref
 from fastcolst.reference import BradleyTerry, CoLSTIM, ExponentialNoise, Thurstone, UniformPairs
 
-MODELS = [
-    BradleyTerry(),
-    BradleyTerry(2.5),
-    BradleyTerry(0.3),
-    Thurstone(),
-    Thurstone(2.5),
-    Thurstone(0.3),
-    ExponentialNoise(),
-    ExponentialNoise(2.5),
-    ExponentialNoise(0.3),
-]
-LARGEST = {BradleyTerry: 700.0, Thurstone: 1e8, ExponentialNoise: 700.0}
+MODELS = [cls(scale) for cls in PLAIN_CLASSES for scale in SCALES]
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 
 
 # comparison models
 
 
-def _exact_f_and_density(model, u):
-    """F(u), F(-u) and f(u) from the textbook formulas, in mpmath's current precision."""
-    u = mpmath.mpf(float(u))
-    if isinstance(model, BradleyTerry):
-        v = u / mpmath.mpf(model.scale)
-        upper, lower = 1 / (1 + mpmath.exp(-v)), 1 / (1 + mpmath.exp(v))
-        return upper, lower, mpmath.exp(-v) / (1 + mpmath.exp(-v)) ** 2 / mpmath.mpf(model.scale)
-    if isinstance(model, Thurstone):
-        s = mpmath.mpf(model.sigma) * mpmath.sqrt(2)  # standard deviation of a difference of two draws
-        upper, lower = mpmath.erfc(-u / s / mpmath.sqrt(2)) / 2, mpmath.erfc(u / s / mpmath.sqrt(2)) / 2
-        return upper, lower, mpmath.exp(-((u / s) ** 2) / 2) / (s * mpmath.sqrt(2 * mpmath.pi))
-    rate = mpmath.mpf(model.rate)
-    tail = mpmath.exp(-rate * abs(u)) / 2
-    return (tail, 1 - tail, rate * tail) if u < 0 else (1 - tail, tail, rate * tail)
-
-
-def _exact(model, u):
-    with mpmath.workdps(50):
-        upper, lower, density = _exact_f_and_density(model, u)
-        return {
-            "cdf": upper,
-            "pdf": density,
-            "log_cdf": mpmath.log(upper) if upper < 0.5 else mpmath.log1p(-lower),
-            "score": density / upper,
-            "weight": density**2 / (upper * lower),
-        }
-
-
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_models_agree_with_high_precision_arithmetic(model):
-    sizes = np.concatenate([[0.0, 0.3, 1.0, 3.0], np.geomspace(1e-8, LARGEST[type(model)], 45)])
+    sizes = np.concatenate([[0.0, 0.3, 1.0, 3.0], np.geomspace(1e-8, LARGEST[type(model).__name__], 45)])
     compared = Counter()
     for u in np.concatenate([-sizes, sizes]):
-        for name, exact in _exact(model, u).items():
+        with mpmath.workdps(50):
+            functions = textbook(model, u)
+        for name, exact in functions.items():
             if not np.finfo(np.float64).tiny <= abs(exact) <= np.finfo(np.float64).max:
                 continue
             found = float(getattr(model, name)(u))
@@ -104,7 +68,7 @@ def test_scale_conventions():
     assert float(ExponentialNoise(3.0).cdf(math.log(2.0) / 3.0)) == pytest.approx(0.75)
 
 
-@pytest.mark.parametrize("model", [BradleyTerry, Thurstone, ExponentialNoise])
+@pytest.mark.parametrize("model", PLAIN_CLASSES)
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
 def test_bad_scales_are_named(model, bad):
     with pytest.raises(ValueError, match=r"^(scale|sigma|rate) is .*; it must be positive and finite$"):
@@ -322,7 +286,7 @@ def test_ridge_makes_m_invertible_from_the_start():
     assert policy.exploration_end == 0
 
 
-@pytest.mark.parametrize("model", [BradleyTerry(), Thurstone(), ExponentialNoise()], ids=repr)
+@pytest.mark.parametrize("model", [cls() for cls in PLAIN_CLASSES], ids=repr)
 def test_a_round_always_draws_the_same_numbers(model):
     policy = CoLSTIM(2, comparison=BradleyTerry(), perturbation=model, n_arms=3)
     uniforms, raw = policy.draw(np.random.default_rng(9), 5)
@@ -367,7 +331,7 @@ def test_residual_step_is_the_papers_equation(model, first_won):
 
 @pytest.mark.parametrize(("model", "same"), [(BradleyTerry(), True), (Thurstone(), False)], ids=repr)
 def test_the_two_scores_coincide_for_the_standard_logistic_only(model, same):
-    policies = [CoLSTIM(2, comparison=model, n_arms=3, score=score) for score in ("likelihood", "residual")]
+    policies = [CoLSTIM(2, comparison=model, n_arms=3, score=score) for score in SCORES]
     for policy in policies:
         policy.learn(np.random.default_rng(1).standard_normal((10, 2)), [1, 0, 1, 1, 0, 0, 1, 0, 1, 1])
     assert np.allclose(policies[0].theta, policies[1].theta, rtol=1e-12) is same

@@ -10,11 +10,10 @@ from conftest import FITTED, comparison_counts, rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from twins import PLAIN, SCORES, textbook
 
 from fastcolst.reference import BradleyTerry, ExponentialNoise, Thurstone, fit
 
-MODELS = [BradleyTerry(1.7), Thurstone(0.8), ExponentialNoise(1.3)]
-SCORES = ["likelihood", "residual"]
 # R and the high-precision fits write F = Phi(u); ours is Phi(u / (sigma sqrt 2))
 PUBLISHED = {"logit": BradleyTerry(), "probit": Thurstone(math.sqrt(0.5)), "laplace": ExponentialNoise()}
 
@@ -88,24 +87,16 @@ def test_the_limit_of_a_separated_fit(shared, link):
 # --- certificates -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", PLAIN, ids=repr)
 def test_the_curvature_is_the_second_derivative_of_log_f(model):
-    def log_cdf(u):
-        if isinstance(model, BradleyTerry):
-            return -mpmath.log1p(mpmath.exp(-u / model.scale))
-        if isinstance(model, Thurstone):
-            return mpmath.log(mpmath.erfc(-u / (2 * mpmath.mpf(model.sigma))) / 2)
-        tail = mpmath.exp(-model.rate * abs(u)) / 2
-        return mpmath.log(tail if u < 0 else 1 - tail)
-
     with mpmath.workdps(40):
         for u in (-20.0, -3.0, -0.7, -1e-3, 1e-3, 0.7, 3.0, 20.0):
-            exact = float(-mpmath.diff(log_cdf, mpmath.mpf(u), 2))
+            exact = float(-mpmath.diff(lambda v: textbook(model, v)["log_cdf"], mpmath.mpf(u), 2))
             assert float(model.curvature(u)) == pytest.approx(exact, rel=1e-11, abs=1e-15)
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", PLAIN, ids=repr)
 @given(
     seed=st.integers(0, 2**32),
     d=st.integers(1, 4),
@@ -129,7 +120,7 @@ def test_the_conditions_of_karush_kuhn_and_tucker_hold(model, score, seed, d, ri
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", PLAIN, ids=repr)
 def test_the_information_is_the_derivative_of_the_gradient(model, score):
     data = answers(5, 40, 3, model=model)
     found = fit(*data, comparison=model, score=score, ridge=0.3)
@@ -141,7 +132,7 @@ def test_the_information_is_the_derivative_of_the_gradient(model, score):
 
 @pytest.mark.parametrize("radius", [None, 0.4])
 @pytest.mark.parametrize("ridge", [0.0, 2.0])
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", PLAIN, ids=repr)
 def test_scipy_finds_the_same_maximum(model, ridge, radius):
     contrasts, wins, trials = answers(11, 60, 3, model=model)
 
@@ -163,7 +154,7 @@ def test_scipy_finds_the_same_maximum(model, ridge, radius):
     assert loss(found.theta) <= other.fun + 1e-9
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", PLAIN, ids=repr)
 def test_standard_errors_are_those_of_simulated_data(model):
     """600 data sets, fixed seed; each ratio of deviations is within 15 % (five of its deviations): false alarm 1e-6."""
     rng = np.random.default_rng(2)
@@ -183,7 +174,7 @@ def test_standard_errors_are_those_of_simulated_data(model):
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", PLAIN, ids=repr)
 def test_ways_of_writing_the_same_data(model, score):
     contrasts, wins, trials = answers(7, 25, 3, model=model)
     counts = fit(contrasts, wins, trials, comparison=model, score=score)
@@ -215,7 +206,7 @@ def test_the_automatic_ball_ignores_the_units_of_features(seed, power):
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", PLAIN, ids=repr)
 def test_of_equally_good_estimates_the_shortest_is_found(model, score):
     contrasts, wins, trials = answers(3, 40, 2, model=model)
     full = fit(contrasts, wins, trials, comparison=model, score=score)
@@ -238,7 +229,7 @@ def test_where_the_loss_of_exponential_noise_is_flat():
     np.testing.assert_allclose(found.theta, [-t, 0.0], atol=1e-8)
 
 
-@given(st.integers(1, 3), st.integers(1, 12), st.integers(0, 2**32), st.sampled_from(MODELS))
+@given(st.integers(1, 3), st.integers(1, 12), st.integers(0, 2**32), st.sampled_from(PLAIN))
 @settings(max_examples=rounds(40, 10))
 def test_separation_is_recognised(d, m, seed, model):
     """Answers that follow a direction are separated; adding each contrast's opposite answer ends that."""

@@ -3,7 +3,6 @@
 import json
 import math
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,31 +20,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from twins import OURS, SCORES, Cauchy
 
 import fastcolst as fc
 from fastcolst import reference as ref
-
-SCORES = ["likelihood", "residual"]
-MODELS = [fc.BradleyTerry(1.7), fc.Thurstone(math.sqrt(0.5)), fc.ExponentialNoise(1.3)]
-
-
-class Cauchy(NamedTuple):
-    """A model of one's own, R's cauchit, with nothing but what is asked for. It is not log-concave."""
-
-    scale: float = 1.0
-
-    def cdf(self, u):
-        return 0.5 + math.atan(u / self.scale) / math.pi
-
-    def pdf(self, u):
-        return 1.0 / (math.pi * self.scale * (1.0 + (u / self.scale) ** 2))
-
-    def raw(self, rng, size=None):
-        return rng.standard_exponential(size)
-
-    def perturb(self, value):
-        return 0.5 * self.scale * math.tan(math.pi * (math.exp(-value) - 0.5))
-
 
 # R and the fits with forty digits write F = Phi(u); ours is Phi(u / (sigma sqrt 2))
 PUBLISHED = {
@@ -202,15 +180,16 @@ def test_a_ball_holds_a_separated_estimate(shared, link, score):
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", [*MODELS, Cauchy()], ids=repr)
+@pytest.mark.parametrize("model", [*OURS, Cauchy()], ids=repr)
 def test_a_ridge_gives_the_solution_that_scipy_finds(shared, model, score):
     contrasts, wins = separated_lizards(shared)
+    (s,) = model
     functions = {
-        "BradleyTerry": lambda e: (1.0 / (1.0 + np.exp(-e / 1.7)), 1.0 / (2.0 * np.cosh(e / 3.4)) ** 2 / 1.7),
-        "Thurstone": lambda e: (norm.cdf(e), norm.pdf(e)),
+        "BradleyTerry": lambda e: (1.0 / (1.0 + np.exp(-e / s)), 1.0 / (2.0 * np.cosh(e / (2.0 * s))) ** 2 / s),
+        "Thurstone": lambda e: (norm.cdf(e, scale=math.sqrt(2.0) * s), norm.pdf(e, scale=math.sqrt(2.0) * s)),
         "ExponentialNoise": lambda e: (
-            0.5 - 0.5 * np.sign(e) * np.expm1(-1.3 * np.abs(e)),
-            0.65 * np.exp(-1.3 * np.abs(e)),
+            0.5 - 0.5 * np.sign(e) * np.expm1(-s * np.abs(e)),
+            0.5 * s * np.exp(-s * np.abs(e)),
         ),
         "Cauchy": lambda e: (0.5 + np.arctan(e) / np.pi, 1.0 / (np.pi * (1.0 + e * e))),
     }
@@ -226,7 +205,7 @@ def test_a_ridge_gives_the_solution_that_scipy_finds(shared, model, score):
         np.testing.assert_allclose(found.theta, other.x, rtol=1e-8)
 
 
-@pytest.mark.parametrize("model", [*MODELS, Cauchy()], ids=repr)
+@pytest.mark.parametrize("model", [*OURS, Cauchy()], ids=repr)
 def test_complete_separation(model):
     """Every answer follows the first feature; with tails like 1/u, too, the estimate is finite in floating point."""
     contrasts = np.random.default_rng(4).standard_normal((20, 2))
@@ -240,7 +219,7 @@ def test_complete_separation(model):
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", OURS, ids=repr)
 @given(
     seed=st.integers(0, 2**32),
     d=st.integers(1, 4),
@@ -265,7 +244,7 @@ def test_the_reference_finds_the_same(model, score, seed, d, ridge, radius, spre
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", OURS, ids=repr)
 def test_counts_are_repeated_rows(model, score):
     contrasts, wins, trials = answers(7, 25, 3)
     options = {"comparison": model, "score": score}
@@ -326,7 +305,7 @@ def test_the_automatic_ball_has_the_units_of_the_features():
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", OURS, ids=repr)
 def test_of_equally_good_estimates_the_shortest_is_found(model, score):
     contrasts, wins, trials = answers(3, 40, 2)
     options = {"comparison": model, "score": score}
@@ -438,7 +417,7 @@ def preferences(seed=0, m=400):
     return Z, np.where(first_won, "first", "second")
 
 
-@pytest.mark.parametrize("model", [*MODELS, Cauchy()], ids=repr)
+@pytest.mark.parametrize("model", [*OURS, Cauchy()], ids=repr)
 def test_the_classifier_is_the_fit(model):
     """The second class in sorted order stands for a win."""
     Z, y = preferences()
@@ -496,7 +475,7 @@ def test_pipelines_cross_validation_and_grid_search():
     assert accuracies.shape == (4,) and accuracies.min() > 0.7
     losses = cross_val_score(pipeline, Z, y, cv=4, scoring="neg_log_loss")
     assert losses.min() > -math.log(2.0)
-    grid = {"preferenceregression__ridge": [1e-2, 1e4], "preferenceregression__score": SCORES}
+    grid = {"preferenceregression__ridge": [1e-2, 1e4], "preferenceregression__score": list(SCORES)}
     search = GridSearchCV(pipeline, grid, scoring="neg_log_loss", cv=4).fit(Z, y)
     assert search.best_params_["preferenceregression__ridge"] == 1e-2
     assert search.predict_proba(Z).shape == (400, 2)

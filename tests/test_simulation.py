@@ -16,6 +16,7 @@ import pytest
 from conftest import JIT, rounds
 from numpy.random import SeedSequence
 from scipy import integrate, stats
+from twins import OURS
 
 import fastcolst as fc
 from fastcolst import _compile, reference, streams
@@ -180,7 +181,7 @@ def test_hard_scenario_regret_is_below_12_percent_of_random_choices():
 
 def test_answers_follow_the_comparison_function():
     """The latent number D gives P(u + D > 0) = F(u). Kolmogorov-Smirnov with level 1e-4."""
-    for model in (fc.BradleyTerry(0.7), fc.Thurstone(2.0), fc.ExponentialNoise(3.0)):
+    for model in OURS:
         run = fc.Scenario.easy(n_arms=2, n_features=1, comparison=model).start(4, 0)
         latent = np.concatenate([run.next_chunk(500).latent.copy() for _ in range(rounds(40, 4))])
         assert stats.kstest(latent, model.cdf).pvalue > 1e-4

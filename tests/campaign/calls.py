@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numpy.random import Generator
+from twins import CLASSES
 
 import fastcolst as fc
 from campaign.hostile import hostile
@@ -76,7 +77,7 @@ class Point(NamedTuple):
 CALLED_BY_KERNELS = frozenset(
     f"{cls}.{method}"
     for cls, methods in {
-        **dict.fromkeys(("BradleyTerry", "ExponentialNoise", "Thurstone"), ("raw", "perturb")),
+        **dict.fromkeys((cls.__name__ for cls in CLASSES), ("raw", "perturb")),
         "SGD": ("memory", "learn"),
         "MLE": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
         "OnlineNewton": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
@@ -442,7 +443,7 @@ def points() -> list[Point]:
         Point("load_study", lambda w, r: Case(fc.load_study, {"out": w.folder / "study"}), 1, (OSError,)),
         Point("register", _register, 1, (TypeError,), ("register",)),
     ]
-    for model in (fc.BradleyTerry, fc.Thurstone, fc.ExponentialNoise):
+    for model in CLASSES:
         field = model._fields[0]
         found.append(Point(model.__name__, _plain(model, **{field: 0.5})))
         methods = ["cdf", "pdf", "log_cdf", "score", "weight", "curvature", "sample"]

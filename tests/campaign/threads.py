@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from inside import index_twin_of
+from twins import SAMPLERS, STAGED
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
@@ -36,7 +37,7 @@ def _policy(name: str, estimator: str) -> fc.Policy:
     given: dict[str, Any] = {"rng": 1}
     if issubclass(REGISTRY[name], LinearPolicy):
         given |= {"n_features": 3, "estimator": estimator, "ridge": 1.0}
-    if name in ("SupCoLSTIM", "StaD"):
+    if name in STAGED:
         given |= {"horizon": 1000, "width_scale": 0.5, "exploration_rounds": 100}
     return REGISTRY[name](**given)
 
@@ -69,10 +70,10 @@ def _shared(campaign: Campaign, name: str, estimator: str) -> Tally:
         tally.count(True)
     tally.count((policy.round, policy.pending) == (n_played, 0), f"round {policy.round} of {n_played}")
     tally.count(*_is_whole(policy))
-    if name in ("DoubleThompson", "SelfSparring"):
+    if name in SAMPLERS:
         n_wins = index_twin_of(policy).wins.sum()
         tally.count(n_wins == n_answers, f"{n_wins} wins of {n_answers}")
-    elif name not in ("UniformPairs", "SupCoLSTIM", "StaD"):  # M of stages holds the answers of one stage each
+    elif name not in ("UniformPairs", *STAGED):  # M of stages holds the answers of one stage each
         tally.count(bool(np.array_equal(policy.gram, np.eye(3) + sum(row[2] for row in served))), "M is not the sum")
     return tally
 
