@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.either_lane
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -21,6 +21,8 @@ from fastcolst.cli import main
 from fastcolst.data.read_log import MOST_COLUMNS
 from fastcolst.experiments.tables import MOST_TABLES
 
+pytestmark = pytest.mark.either_lane
+
 RNG = np.random.default_rng(1)
 SCORED = {"contexts": RNG.normal(size=(6, 3, 2)), "scores": RNG.normal(size=(6, 3)), "maximize": np.array(False)}
 LOG = {"Z": RNG.normal(size=(6, 2)), "y": np.array([0, 1] * 3)}

@@ -14,6 +14,8 @@ from twins import LARGEST, PLAIN_CLASSES, SCALES, SCORES, textbook
 from fastcolst import reference as ref
 from fastcolst.reference import BradleyTerry, CoLSTIM, ExponentialNoise, Thurstone, UniformPairs
 
+pytestmark = pytest.mark.either_lane
+
 MODELS = [cls(scale) for cls in PLAIN_CLASSES for scale in SCALES]
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 

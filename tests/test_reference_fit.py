@@ -14,6 +14,8 @@ from twins import PLAIN, SCORES, textbook
 
 from fastcolst.reference import BradleyTerry, ExponentialNoise, Thurstone, fit
 
+pytestmark = pytest.mark.either_lane
+
 # R and the high-precision fits write F = Phi(u); ours is Phi(u / (sigma sqrt 2))
 PUBLISHED = {"logit": BradleyTerry(), "probit": Thurstone(math.sqrt(0.5)), "laplace": ExponentialNoise()}
 

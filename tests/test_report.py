@@ -27,6 +27,8 @@ from fastcolst.paper.tables import Table, claims_tables
 from fastcolst.paper.verdicts import PROJECTED, verdicts
 from fastcolst.paper.verdicts import outcome as sentences
 
+pytestmark = pytest.mark.either_lane
+
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )

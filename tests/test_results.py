@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 from fastcolst._files import write_atomically
 from fastcolst.experiments.results import FileFormatError, Result, load_result
 
+pytestmark = pytest.mark.either_lane
+
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = ("average_regret", "weak_regret", "self_duels", "seconds")
 

@@ -375,6 +375,7 @@ def test_the_progress_bar_counts_every_round(capsys):
     assert "150/150" in capsys.readouterr().err
 
 
+@pytest.mark.either_lane
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_is_answered_within_a_second():
     code = (

@@ -12,6 +12,8 @@ import pytest
 
 import fastcolst
 
+pytestmark = pytest.mark.either_lane
+
 PACKAGE = Path(fastcolst.__file__).parent
 
 

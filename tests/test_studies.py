@@ -82,6 +82,7 @@ def test_a_study_has_the_numbers_of_simulate(tmp_path, one_run_a_cell):
                 assert rows[name].to_numpy().tobytes() == array.ravel().tobytes()
 
 
+@pytest.mark.either_lane
 def test_bytes_are_those_of_one_thread_for_threads_and_processes(tmp_path, one_run_a_cell):
     study = small()
     study.run(tmp_path / "one", threads=1, progress=False)
@@ -105,6 +106,7 @@ def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
             assert sorted(run for block in runs for run in block) == list(range(50))
 
 
+@pytest.mark.either_lane
 @pytest.mark.filterwarnings("ignore")  # dask's own, of its own ends
 def test_a_dask_cluster_gives_the_same_bytes_although_a_worker_is_killed(tmp_path, monkeypatch, one_run_a_cell):
     distributed = pytest.importorskip("distributed")
@@ -135,6 +137,7 @@ def test_a_dask_cluster_gives_the_same_bytes_although_a_worker_is_killed(tmp_pat
     assert contents(tmp_path / "dask") == contents(tmp_path / "one")
 
 
+@pytest.mark.either_lane
 def test_lokys_executor(tmp_path, one_run_a_cell):
     loky = pytest.importorskip("loky")
     study = small()
@@ -221,6 +224,7 @@ def long_study():
     return small(horizon=rounds(40_000, 60), runs=rounds(60, 8), scenarios={"hard": SCENARIOS["hard"]})
 
 
+@pytest.mark.either_lane
 @posix
 def test_kill_9_at_any_moment_loses_nothing(tmp_path, one_run_a_cell):
     """FASTCOLST_KILLS says at how many moments; each is drawn within what one computation takes."""
@@ -253,6 +257,7 @@ def test_kill_9_at_any_moment_loses_nothing(tmp_path, one_run_a_cell):
     sys.stdout.write(f"{kills} kills; {len(kept)} of {len(contents(whole))} cells were done before the last resume\n")
 
 
+@pytest.mark.either_lane
 @posix
 def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
     folder = tmp_path / "study"
@@ -294,6 +299,7 @@ else:
 """
 
 
+@pytest.mark.either_lane
 @posix
 @pytest.mark.parametrize("kind", ["processes", "spawn", "fork", "forkserver", "loky"])
 def test_workers_leave_when_their_parent_is_killed(tmp_path, kind, one_run_a_cell):
@@ -333,6 +339,7 @@ class Deadly:
         return SCENARIOS["easy"].start(entropy, run)
 
 
+@pytest.mark.either_lane
 @posix
 def test_a_dead_worker_is_told_and_the_finished_cells_stay(tmp_path, one_run_a_cell):
     study = small(scenarios={"deadly": Deadly()}, policies={"Random": fc.UniformPairs()}, horizon=50)
@@ -902,6 +909,7 @@ def test_a_wrong_option_is_named(tmp_path, capsys, options, message):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.either_lane
 def test_the_command_line_on_processes(tmp_path, capsys):
     file = tmp_path / "study.toml"
     file.write_text("horizon = 50\n" + TEN_LINES)
