@@ -172,3 +172,13 @@ class Tiny:
 
     def entries(self) -> list[Path]:
         return sorted(self.sandbox.cache.rglob("*.nbc"))
+
+
+class Planted:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.folder,)

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import pytest
 from numba.core.caching import NullCache
-from sandbox import CLIMB
+from sandbox import CLIMB, Planted
 
 from fastcolst._compile import cache
 from fastcolst._compile.decorators import KERNELS, kernel
@@ -149,16 +149,6 @@ def test_kernels_of_others_are_not_cached():
 NOBODY = 65_534
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
 as_root = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
-
-
-class Planted:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = str(folder)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.folder,)
 
 
 def _as_link(entry: Path) -> None:

@@ -232,15 +232,16 @@ def test_an_update_ignores_what_work_held_and_leaves_the_unwhitened_contrast_the
 # --- arms ---------------------------------------------------------------------------------------------------
 
 
+def arms_of(rng, d, n):
+    """A lower triangular factor, theta, and arms as rows."""
+    return np.tril(rng.standard_normal((d, d))), rng.standard_normal(d), rng.standard_normal((n, d))
+
+
 @given(seeds, st.integers(1, 24), arms)
 def test_whitening_and_utilities_are_matrix_products(seed, d, n):
     """Also for more features than arms, and for each remainder of the blocks of four rows."""
     rng = np.random.default_rng(seed)
-    factor, theta, rows = (
-        np.tril(rng.standard_normal((d, d))),
-        rng.standard_normal(d),
-        rng.standard_normal((n, d)),
-    )
+    factor, theta, rows = arms_of(rng, d, n)
     bound = 4.0 * d * EPS
     np.testing.assert_allclose(
         whitened(factor, rows), factor @ rows.T, rtol=0, atol=bound * np.max(np.abs(factor) @ np.abs(rows.T))
@@ -260,11 +261,7 @@ def test_whitening_and_utilities_are_matrix_products(seed, d, n):
 @given(seeds, dimensions, arms)
 def test_permuting_arms_permutes_every_bit(seed, d, n):
     rng = np.random.default_rng(seed)
-    factor, theta, rows = (
-        np.tril(rng.standard_normal((d, d))),
-        rng.standard_normal(d),
-        rng.standard_normal((n, d)),
-    )
+    factor, theta, rows = arms_of(rng, d, n)
     order = rng.permutation(n)
     np.testing.assert_array_equal(whitened(factor, rows[order]), whitened(factor, rows)[:, order])
     np.testing.assert_array_equal(widths_of(factor, rows[order]), widths_of(factor, rows)[order])

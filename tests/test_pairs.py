@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import rounds
+from test_contract import a_chunk, check_fused, follow
 from twins import UNORDERED
 
 import fastcolst as fc
@@ -153,23 +154,13 @@ def test_terms_so_large_that_their_squares_overflow():
 def play_both(policy, fused, twin, seed, horizon):
     """Let an object, the fused loop and a reference play; assert that they choose the same duels. Their arms."""
     d, n, comparison = (policy.get_params()[name] for name in ("n_features", "n_arms", "comparison"))
-    chunk = fc.Scenario.hard(n_arms=n, n_features=d, comparison=comparison).start(5, 0)
-    chunk = type(chunk.next_chunk(1))(*(array.copy() for array in chunk.next_chunk(horizon)))
-    rng, pairs, regrets = streams.generator(seed), [], np.zeros((len(chunk.best) + 1, 3))
-    for r in range(len(chunk.best)):
-        contexts = np.ascontiguousarray(chunk.contexts[r].T)
-        duel = policy.select(contexts)
-        pair = twin.select(contexts, *twin.draw(rng, n))
-        assert (duel.first, duel.second) == pair, f"round {policy.round}"
-        won = bool(chunk.utilities[r, pair[0]] - chunk.utilities[r, pair[1]] + chunk.latent[r] > 0.0)
-        if not duel.is_self:
-            policy.update(duel, won)
-            twin.update(duel.contrast, won)
-        pairs.append(pair)
-        regrets[r + 1] = regrets[r] + (*ref.regret(chunk.utilities[r], *pair), pair[0] == pair[1])
-    trace = np.zeros_like(regrets)
-    assert fused._play(chunk, trace) == len(chunk.best)
-    np.testing.assert_allclose(trace, regrets, rtol=1e-11, atol=1e-11)
+    chunk, rng, pairs = a_chunk(comparison, horizon, d, n), streams.generator(seed), []
+
+    def choose(contexts):
+        pairs.append(twin.select(contexts, *twin.draw(rng, n)))
+        return policy.select(contexts), pairs[-1]
+
+    check_fused(fused, chunk, follow(policy, chunk, choose, twin.update))
     assert fused.theta.tobytes() == policy.theta.tobytes()
     np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-10)
     return np.array(pairs)

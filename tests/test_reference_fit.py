@@ -10,14 +10,13 @@ from conftest import FITTED, comparison_counts, rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from twins import PLAIN, SCORES, textbook
+from twins import LINKS, PLAIN, SCORES, textbook
 
-from fastcolst.reference import BradleyTerry, ExponentialNoise, Thurstone, fit
+from fastcolst.reference import BradleyTerry, ExponentialNoise, fit
 
 pytestmark = pytest.mark.either_lane
 
-# R and the high-precision fits write F = Phi(u); ours is Phi(u / (sigma sqrt 2))
-PUBLISHED = {"logit": BradleyTerry(), "probit": Thurstone(math.sqrt(0.5)), "laplace": ExponentialNoise()}
+PUBLISHED = {link: plain for link, (_, plain) in LINKS.items()}
 
 
 def answers(seed, m, d, *, model=None, theta=None, spread=0.0):

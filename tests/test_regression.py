@@ -20,18 +20,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from twins import OURS, SCORES, Cauchy
+from twins import LINKS, OURS, SCORES, Cauchy
 
 import fastcolst as fc
 from fastcolst import reference as ref
 
-# R and the fits with forty digits write F = Phi(u); ours is Phi(u / (sigma sqrt 2))
-PUBLISHED = {
-    "logit": fc.BradleyTerry(),
-    "probit": fc.Thurstone(math.sqrt(0.5)),
-    "laplace": fc.ExponentialNoise(),
-    "cauchit": Cauchy(),
-}
+PUBLISHED = {**{link: ours for link, (ours, _) in LINKS.items()}, "cauchit": Cauchy()}
 
 
 def of_reference(model):

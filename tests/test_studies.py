@@ -31,6 +31,8 @@ from fastcolst.experiments.cells import Cell
 from fastcolst.experiments.store import Manifest, Store
 
 TESTS = Path(__file__).resolve().parent
+CHILD = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
+"""The environment of a process that imports the package under test."""
 POLICIES = {
     "CoLSTIM": {"name": "CoLSTIM", "estimator": "sgd", "exploration_rounds": 10},
     "Random": fc.UniformPairs(),
@@ -120,7 +122,7 @@ def test_a_dask_cluster_gives_the_same_bytes_although_a_worker_is_killed(tmp_pat
         killed.append(min(client.run(os.getpid).values()))
         os.kill(killed[0], signal.SIGKILL)
 
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", CHILD["PYTHONPATH"])
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
@@ -233,11 +235,10 @@ def test_kill_9_at_any_moment_loses_nothing(tmp_path, one_run_a_cell):
     long_study().run(whole, threads=2, progress=False)
     duration = time.monotonic() - start
     moments, kept = np.random.default_rng(2), {}
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
     kills = int(os.environ.get("FASTCOLST_KILLS", "3"))
     for _ in range(kills):
         code = KILLED.format(tests=str(TESTS), folder=str(folder))
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=CHILD)
         assert process.stdout.readline() == b"ready\n"
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(moments.uniform(0.0, 2.0 * duration / kills))
@@ -262,9 +263,8 @@ def test_kill_9_at_any_moment_loses_nothing(tmp_path, one_run_a_cell):
 def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
     folder = tmp_path / "study"
     code = KILLED.format(tests=str(TESTS), folder=str(folder))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CHILD, text=True
     )
     assert process.stdout.readline() == "ready\n"
     while process.poll() is None and len(list(folder.glob("cells/*.parquet"))) < 2:
@@ -308,8 +308,7 @@ def test_workers_leave_when_their_parent_is_killed(tmp_path, kind, one_run_a_cel
         pytest.importorskip("loky")
     folder = tmp_path / "killed"
     code = BY_PROCESSES.format(tests=str(TESTS), folder=str(folder), kind=kind)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-c", code], env=CHILD, start_new_session=True)
     while process.poll() is None and len(list(folder.glob("cells/*.parquet"))) < 2:
         time.sleep(0.01)
     assert len(alive_in_session(process.pid)) >= 3
@@ -399,8 +398,7 @@ def test_a_full_disk_gives_one_clear_error_and_finished_cells_stay(tmp_path, one
         "except OSError as error:\n"
         "    print(type(error).__name__, error.errno, error)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=CHILD, check=True)
     kept = contents(folder)
     assert done.stdout.startswith(("OSError 27 ", "OSError 28 ")), done
     assert f"({len(kept)} of " in done.stdout and str(folder) in done.stdout and len(kept) > 0

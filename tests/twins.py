@@ -43,6 +43,13 @@ PLAIN_CLASSES = [type(model) for model in PLAIN]
 DEFAULTS = {name: (type(ours)(), type(plain)()) for name, (ours, plain, _) in MODELS.items()}
 """Ours and the reference's at scale 1."""
 
+LINKS = {
+    "logit": (fc.BradleyTerry(), reference.BradleyTerry()),
+    "probit": (fc.Thurstone(math.sqrt(0.5)), reference.Thurstone(math.sqrt(0.5))),
+    "laplace": (fc.ExponentialNoise(), reference.ExponentialNoise()),
+}
+"""By the links of R and of the fits with forty digits, which write F = Phi(u); ours is Phi(u / (sigma sqrt 2))."""
+
 SCALES = (1.0, 2.5, 0.3)
 LARGEST = {"BradleyTerry": 700.0, "Thurstone": 1e8, "ExponentialNoise": 700.0}
 """Margins, by the names of the classes, up to which the functions are compared with high-precision arithmetic."""

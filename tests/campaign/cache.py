@@ -11,10 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numba
 import numpy as np
+from sandbox import Planted
 
 import fastcolst as fc
 from campaign.tally import Campaign, Tally
@@ -28,16 +28,6 @@ def run(campaign: Campaign) -> Iterator[Tally]:
     if os.name == "posix":
         yield _planted_entries(campaign)
         yield _early_interrupts(campaign)
-
-
-class Planted:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = str(folder)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.folder,)
 
 
 # --- damage -------------------------------------------------------------------------------------------------
