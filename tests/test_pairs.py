@@ -200,7 +200,7 @@ def test_every_option_agrees_with_the_reference(name, option):
 
 def test_one_arm_or_one_candidate_duels_with_itself():
     for name in UNORDERED:
-        policy = UNORDERED[name][0](4, exploration_rounds=0, horizon=1000, width_scale=1e-6, rng=1)
+        policy = UNORDERED[name][0](4, exploration_rounds=0, estimator="sgd", horizon=1000, width_scale=1e-6, rng=1)
         policy.learn(*np.random.default_rng(0).normal(size=(2, 60, 4)))
         assert policy.select(np.ones((1, 4))).is_self
         contexts = np.outer([0.0, 2.0, 1.0], policy.theta)
