@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -15,6 +16,9 @@ import pytest
 import fastcolst as fc
 from fastcolst import reference
 from fastcolst.policies.protocol import draw_block, select
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from inside import index_twin_of, rule_of, state_of
 
 N, D = 50, 10
 SCENARIO = fc.Scenario.hard(n_arms=N, n_features=D)
@@ -112,10 +116,11 @@ def choice_seconds(policy, n_arms, n_rounds=2000):
         chunk = problem.next_chunk(min(200, n_rounds - played))
         played += policy._play(chunk, np.zeros((len(chunk.best) + 1, 3)))
     chunk = problem.next_chunk(max(10_000 // n_arms, 4))
-    rule, state = policy._rule, policy._state
+    rule, state = rule_of(policy), state_of(policy)
     raw = np.empty((len(chunk.best), rule.n_raw(n_arms)))
+    rng = np.random.default_rng(1)
     for row in raw:
-        draw_block(rule, policy._rng, row)
+        draw_block(rule, rng, row)
     work = np.empty(rule.work_shape(n_arms, D))
     return best(lambda: choices(rule, state, chunk, raw, work), repeats=15) / len(chunk.best)
 
@@ -207,12 +212,13 @@ def test_choice_by_index(benchmark, report, policy, limit, n_rounds):
     for _ in range(n_rounds // 100):
         arms._play(run.next_chunk(100), np.zeros((101, 3)))
     rng = np.random.default_rng(1)
-    raws, work = rng.random((2000, arms._rule.n_raw(N))), np.empty(arms._rule.work_shape(N, D))
-    arguments = (arms._rule, arms._state, rng.normal(size=(D, N)), raws, work)
+    rule, twin = rule_of(arms), index_twin_of(arms)
+    raws, work = rng.random((2000, rule.n_raw(N))), np.empty(rule.work_shape(N, D))
+    arguments = (rule, state_of(arms), rng.normal(size=(D, N)), raws, work)
     if policy is fc.DoubleThompson:
-        wins, losses, size = arms._state.wins, arms._state.wins.T, (N, N)
+        wins, losses, size = twin.wins, twin.wins.T, (N, N)
     else:
-        wins, losses, size = arms._state.laws[0], arms._state.laws[1], (2, N)
+        wins, losses, size = twin.wins, twin.losses, (2, N)
     index_choices(*arguments)
     numpy = best(lambda: [rng.beta(wins + 1.0, losses + 1.0, size) for _ in range(50)], repeats=15) / 50
     benchmark.pedantic(index_choices, args=arguments, rounds=25, iterations=1)

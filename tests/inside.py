@@ -1,6 +1,6 @@
 """What tests look up inside a policy because no public name tells it: all of that, for all of them.
 
-Apart from what stands here tests speak to policies as people do.
+Apart from what stands here tests speak to policies as people do; those of the estimators look at their arrays as well.
 """
 
 from __future__ import annotations
