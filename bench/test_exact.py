@@ -58,7 +58,7 @@ def test_rows_of_history_touched(benchmark, report):
 
     def play():
         for _ in range(100):
-            policy._play(problem.next_chunk(200), np.zeros((201, 3)))
+            policy.play(problem.next_chunk(200), np.zeros((201, 3)))
 
     benchmark.pedantic(play, rounds=1, iterations=1)
     report("rows of history a round, d=10, T=20,000", policy._state.memory.codes[PASSED_ROWS] / 20_000, 60, "rows")
@@ -123,7 +123,7 @@ def audits(link, d, tolerance, n_audits, horizon=3000, n_per_run=50):
         for k, stop in enumerate(np.sort(stops)[: n_audits - i]):
             while played < stop:
                 m = min(problem.chunk_rounds, stop - played)
-                played += policy._play(problem.next_chunk(m), np.zeros((m + 1, 3)))
+                played += policy.play(problem.next_chunk(m), np.zeros((m + 1, 3)))
             found[i + k] = policy.audit() / tolerance
     return found
 

@@ -114,7 +114,7 @@ def choice_seconds(policy, n_arms, n_rounds=2000):
     played = 0
     while played < n_rounds:
         chunk = problem.next_chunk(min(200, n_rounds - played))
-        played += policy._play(chunk, np.zeros((len(chunk.best) + 1, 3)))
+        played += policy.play(chunk, np.zeros((len(chunk.best) + 1, 3)))
     chunk = problem.next_chunk(max(10_000 // n_arms, 4))
     rule, state = rule_of(policy), state_of(policy)
     raw = np.empty((len(chunk.best), rule.n_raw(n_arms)))
@@ -210,7 +210,7 @@ def test_choice_by_index(benchmark, report, policy, limit, n_rounds):
     arms = policy(n_arms=N, rng=1)
     run = fc.Scenario(theta=np.linspace(0.0, 2.0, N), contexts=np.eye(N)).start(1, 0)
     for _ in range(n_rounds // 100):
-        arms._play(run.next_chunk(100), np.zeros((101, 3)))
+        arms.play(run.next_chunk(100), np.zeros((101, 3)))
     rng = np.random.default_rng(1)
     rule, twin = rule_of(arms), index_twin_of(arms)
     raws, work = rng.random((2000, rule.n_raw(N))), np.empty(rule.work_shape(N, D))

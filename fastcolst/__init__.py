@@ -8,7 +8,7 @@ checkers read `__init__.pyi` in its place.
 from fastcolst._version import __version__ as __version__
 
 _HOME = {
-    "register": "_compile",
+    "register": "_registry",
     "BradleyTerry": "comparison",
     "ExponentialNoise": "comparison",
     "Thurstone": "comparison",
@@ -51,7 +51,7 @@ def __getattr__(name):
     """Import what a public name means, or a module that some come from."""
     import importlib
 
-    if name in {home.partition(".")[0] for home in _HOME.values()}:
+    if name in {"extend", *(home.partition(".")[0] for home in _HOME.values())}:
         return importlib.import_module(f"fastcolst.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'fastcolst' has no attribute {name!r}")

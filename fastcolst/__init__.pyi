@@ -1,4 +1,4 @@
-from fastcolst._compile import register as register
+from fastcolst._registry import register as register
 from fastcolst._version import __version__ as __version__
 from fastcolst.comparison import BradleyTerry as BradleyTerry
 from fastcolst.comparison import ExponentialNoise as ExponentialNoise

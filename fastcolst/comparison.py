@@ -22,7 +22,8 @@ import numpy as np
 from numpy.random import Generator
 
 from fastcolst._checks import brief, check_memory, count, margins, plain_text
-from fastcolst._compile import generic, in_kernels, kernel, register, registered, times_power_of_two
+from fastcolst._compile import generic, in_kernels, kernel, registered, times_power_of_two
+from fastcolst._registry import METHODS, MODEL, known, register, with_defaults
 from fastcolst.kernels.special import erfcx
 
 __all__ = ["BradleyTerry", "ExponentialNoise", "Thurstone", "comparison_model"]
@@ -172,7 +173,7 @@ def sample_size(size: Any) -> int | tuple[int, ...] | None:
 
 
 @people_may_call("cdf", "pdf", "log_cdf", "score", "weight", "curvature")
-@register
+@register(name="bradley-terry")
 class BradleyTerry(NamedTuple):
     """Bradley-Terry-Luce model: Gumbel perturbations, logistic comparison function.
 
@@ -254,7 +255,7 @@ class BradleyTerry(NamedTuple):
 
 
 @people_may_call("cdf", "pdf", "log_cdf", "score", "weight", "curvature")
-@register
+@register(name="thurstone")
 class Thurstone(NamedTuple):
     """Thurstone-Mosteller model: normal perturbations, normal comparison function.
 
@@ -346,7 +347,7 @@ class Thurstone(NamedTuple):
 
 
 @people_may_call("cdf", "pdf", "log_cdf", "score", "weight", "curvature")
-@register
+@register(name="exponential")
 class ExponentialNoise(NamedTuple):
     """Exponential perturbations, Laplace comparison function.
 
@@ -442,12 +443,6 @@ def probabilities(model: Any, margins: Any, out: Any) -> None:
 
 # --- the door -----------------------------------------------------------------------------------------------
 
-_BY_NAME: dict[str, type] = {
-    "bradley-terry": BradleyTerry,
-    "thurstone": Thurstone,
-    "exponential": ExponentialNoise,
-}
-
 
 def comparison_model(value: Any, argument: str = "comparison") -> Any:
     """The model that a user's argument stands for, registered and checked.
@@ -455,7 +450,8 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
     Parameters
     ----------
     value : str or NamedTuple
-        "bradley-terry", "thurstone", "exponential", or an instance of a model. A model of one's own is a NamedTuple
+        "bradley-terry", "thurstone", "exponential", a name of one's own (see :func:`fastcolst.register`),
+        "package.module:Class", or an instance of a model. A model of one's own is a NamedTuple
         with ``cdf(u)`` and ``pdf(u)`` (scalars in, scalars out, F(u) + F(-u) = 1), ``raw(rng, size=None)``, which
         returns ``rng.standard_exponential(size)`` or ``rng.standard_normal(size)``, and ``perturb(value)``, which turns
         such a number into a draw of G. It may add ``log_cdf``, ``score`` (f/F) and ``weight`` (f^2/(F(1-F))) where the
@@ -468,19 +464,20 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
     ValueError
         For an unknown name, a missing method, or an F that is not symmetric.
     """
-    known = f"{', '.join(map(repr, _BY_NAME))} or a"
+    names = f"{', '.join(map(repr, known(MODEL)))} or a"
     name = plain_text(value)
     if name is not None:
-        if name not in _BY_NAME:
-            raise ValueError(f"{argument} is {brief(value)}; wanted one of {known} model")
-        return _BY_NAME[name]()
-    if any(value is model for model in _BY_NAME.values()):
+        named = with_defaults(MODEL, name, argument)
+        if named is None:
+            raise ValueError(f"{argument} is {brief(value)}; wanted one of {names} model")
+        return comparison_model(named, argument)
+    if any(value is model for model in known(MODEL).values()):
         raise ValueError(f"{argument} is the class {value.__name__}; an instance is wanted: fc.{value.__name__}()")
     cls = type(value)
-    missing = [name for name in ("cdf", "pdf", "raw", "perturb") if not callable(getattr(cls, name, None))]
+    missing = [name for name in METHODS[MODEL] if not callable(getattr(cls, name, None))]
     if missing:
         raise ValueError(
-            f"{argument} is {brief(value)}; wanted one of {known} NamedTuple with the methods cdf, pdf, raw and "
+            f"{argument} is {brief(value)}; wanted one of {names} NamedTuple with the methods cdf, pdf, raw and "
             f"perturb (without: {', '.join(missing)})"
         )
     value = registered(value, argument)

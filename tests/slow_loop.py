@@ -55,7 +55,7 @@ def slow_regret(policy, label, scenario, horizon, seed, run):
     rng = streams.generator(streams.entropy_of(key))
     twin = twin_of(policy, scenario.n_arms, scenario.n_features, horizon)
     index_only = isinstance(policy, (fc.SelfSparring, fc.DoubleThompson))
-    drawing = policy._fitted_to(scenario.n_features, scenario.n_arms, horizon, key) if index_only else None
+    drawing = policy.fresh_for(scenario.n_features, scenario.n_arms, horizon, key) if index_only else None
     total = 0.0
     for _ in range(horizon):
         chunk = source.next_chunk(1)

@@ -156,7 +156,7 @@ def check_fused(fused, chunk, totals):
     for size in (1, 7, 500, len(chunk.best)):
         m = min(size, len(chunk.best) - played)
         part = type(chunk)(*(array[played : played + m] for array in chunk))
-        assert fused._play(part, trace[played : played + m + 1]) == m
+        assert fused.play(part, trace[played : played + m + 1]) == m
         played += m
     np.testing.assert_allclose(trace, totals, rtol=1e-11, atol=1e-11)
 

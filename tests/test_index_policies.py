@@ -32,7 +32,7 @@ def play(policy, n_rounds, seed=3):
     run = LADDER.start(seed, 0)
     while n_rounds > 0:
         m = min(n_rounds, run.chunk_rounds)
-        assert policy._play(run.next_chunk(m), np.zeros((m + 1, 3))) == m
+        assert policy.play(run.next_chunk(m), np.zeros((m + 1, 3))) == m
         n_rounds -= m
     return policy
 

@@ -123,10 +123,10 @@ def test_audits_of_a_simulation_stay_below_the_tolerance(name, d, tolerance):
         rng = np.random.default_rng(seed)
         scenario = fc.Scenario(theta=a_theta(rng, d, norm), n_arms=20, comparison=model)
         template = fc.CoLSTIM(d, comparison=model, estimator=fc.MLE(tolerance, score=score), exploration_rounds=50)
-        policy, source, done = template._fitted_to(d, 20, horizon, seed), scenario.start(seed, 0), 0
+        policy, source, done = template.fresh_for(d, 20, horizon, seed), scenario.start(seed, 0), 0
         while done < horizon:
             m = min(int(rng.integers(1, 40)), horizon - done)
-            policy._play(source.next_chunk(m), np.zeros((m + 1, 3)))
+            policy.play(source.next_chunk(m), np.zeros((m + 1, 3)))
             done += m
             if policy.status == "interior":
                 audits.append(policy.audit() / tolerance)
@@ -149,10 +149,10 @@ def test_an_audit_sees_a_theta_that_is_off():
 def test_few_rows_of_history_are_touched():
     d, horizon = 10, 20_000
     scenario = fc.Scenario.hard()
-    policy, source, done = fc.CoLSTIM(d, estimator="mle")._fitted_to(d, 50, horizon, 1), scenario.start(1, 0), 0
+    policy, source, done = fc.CoLSTIM(d, estimator="mle").fresh_for(d, 50, horizon, 1), scenario.start(1, 0), 0
     while done < horizon:
         m = min(source.chunk_rounds, horizon - done)
-        policy._play(source.next_chunk(m), np.zeros((m + 1, 3)))
+        policy.play(source.next_chunk(m), np.zeros((m + 1, 3)))
         done += m
     assert policy._state.memory.codes[PASSED_ROWS] <= 60 * horizon
 

@@ -108,7 +108,7 @@ def test_object_fused_loop_and_reference_choose_the_same_duels(name, d):
         pairs = follow(policy, twin, rng, chunk)
 
         trace = np.vstack([trace[-1:], np.empty((m, 3))])
-        assert fused._play(chunk, trace) == m
+        assert fused.play(chunk, trace) == m
         for r, (first, second) in enumerate(pairs):
             average, weak = reference.regret(chunk.utilities[r], first, second)
             totals += average, weak, first == second
@@ -787,7 +787,7 @@ def test_duels_that_were_never_shown_are_refused():
 
 
 def test_only_policies_without_an_estimate_say_so():
-    from fastcolst.policies.policy import ESTIMATE_NAMES
+    from fastcolst.policies.blind import ESTIMATE_NAMES
 
     public = {name for name in dir(fc.CoLSTIM) if not name.startswith("_")}
     assert (

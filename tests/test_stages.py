@@ -45,7 +45,7 @@ class Rounds:
     def play(self, policy):
         """Let a policy play them in one kernel."""
         m = len(self.chunk.best)
-        assert policy._play(self.chunk, np.zeros((m + 1, 3))) == m
+        assert policy.play(self.chunk, np.zeros((m + 1, 3))) == m
 
 
 def a_pair(name, horizon, estimator=None, d=D, n=N, model="bradley-terry", **options):

@@ -98,3 +98,40 @@ def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path, line: str)
     circle = circle_of(imports_of(package))
     assert circle[0] == circle[-1] and len(circle) == 4
     assert all(other in imports_of(package)[one] for one, other in itertools.pairwise(circle))
+
+
+MADE_OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+
+
+def reach_ins(path: Path) -> list[str]:
+    """Private attributes that a file asks of objects whose class is not its own: ``policy._rule``, say."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    own = {name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Name)) for name in _named(node)}
+    own |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    asked = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)]
+    return [
+        f"{path.name}:{node.lineno} {ast.unparse(node)}"
+        for node in asked
+        if node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in own | MADE_OF_TUPLES
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os"))
+    ]
+
+
+def _named(node: ast.FunctionDef | ast.Name) -> list[str]:
+    return [node.name if isinstance(node, ast.FunctionDef) else node.id]
+
+
+@pytest.mark.parametrize("wing", ["experiments", "paper", "cli", "data", "plotting"])
+def test_nobody_reaches_into_the_objects_of_another_wing(wing: str):
+    found = [line for path in sorted((PACKAGE / wing).glob("*.py")) for line in reach_ins(path)]
+    assert not found
+
+
+def test_a_reach_in_is_found(tmp_path: Path):
+    path = tmp_path / "a.py"
+    path.write_text(
+        "class A:\n    def _own(self): return self._x\n\ndef f(a, p): return a._own() + p._rule, p._replace()\n"
+    )
+    assert reach_ins(path) == ["a.py:4 p._rule"]

@@ -391,7 +391,7 @@ def test_a_full_disk_gives_one_clear_error_and_finished_cells_stay(tmp_path, one
         f"study, folder = long_study(), {str(folder)!r}\n"
         "import fastcolst as fc\n"
         "for policy in study._recipes.values():\n"
-        "    policy.build(3)._warm_play()\n"  # the compile cache may write more
+        "    policy.build(3).warm_play()\n"  # the compile cache may write more
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4200, 4200))\n"
         "try:\n"
         "    study.run(folder, threads=1, progress=False)\n"

@@ -125,37 +125,12 @@ def overload_in_kernels(call: Callable[..., Any], choose: Callable[..., Any], **
 
 
 def register(cls: C) -> C:
-    """Make the methods of a NamedTuple callable from kernels. Use it as a class decorator.
-
-    Fields annotated ``float`` are converted when an instance is built, so that ``Cauchy(1)`` and ``Cauchy(1.0)``
-    share their machine code. A method ``checked(self)``, where there is one, is called then: it raises ``ValueError``
-    for a bad field and returns the instance to use.
-
-    Parameters
-    ----------
-    cls : type
-        A class that derives from ``typing.NamedTuple`` directly, has at least one field, and whose fields are numbers,
-        arrays or registered instances. Methods must be written in the subset of Python that Numba compiles; class
-        attributes are invisible to them (use fields or module globals).
+    """Make the methods of a NamedTuple callable from kernels: what :func:`fastcolst.register` does for such a class.
 
     Raises
     ------
     TypeError
         When ``cls`` is not a NamedTuple, has no field, or a method for kernels sets an attribute.
-
-    Examples
-    --------
-    >>> from typing import NamedTuple
-    >>> import fastcolst as fc
-    >>> @fc.register
-    ... class Box(NamedTuple):
-    ...     side: float = 1.0
-    ...     def fill(self, rng, out):
-    ...         for i in range(out.shape[0]):
-    ...             for k in range(out.shape[1]):
-    ...                 out[i, k] = self.side * rng.random()
-    >>> Box(2).side
-    2.0
     """
     if not (isinstance(cls, type) and cls.__bases__ == (tuple,) and hasattr(cls, "_fields")):
         from fastcolst._words import brief

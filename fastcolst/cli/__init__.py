@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _warnings_in_one_line():
             arguments = parser().parse_args(argv)
-            COMMANDS[arguments.command](arguments)
+            with _modules_here():
+                COMMANDS[arguments.command](arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
     except SystemExit as stop:  # argparse, after --help or --version
@@ -73,6 +74,17 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
     return " ".join(text.split()) or type(error).__name__
+
+
+@contextlib.contextmanager
+def _modules_here() -> Iterator[None]:
+    """Let ``module:Class`` name a module in the current folder, here and in worker processes, after all others."""
+    before = sys.path
+    sys.path = [*before, ""]
+    try:
+        yield
+    finally:
+        sys.path = before
 
 
 @contextlib.contextmanager

@@ -11,25 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import fastcolst as fc
+from fastcolst._registry import ESTIMATOR, MODEL, POLICY, find, known
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS
+from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.words import SCORES
 from fastcolst.paper.parts import TARGETS, Settings
-from fastcolst.policies import REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 __all__ = ["COMPARISONS", "EXAMPLES", "SCENARIOS", "columns", "new_policy", "parser", "policy_names", "shows_progress"]
 
-COMPARISONS = ("bradley-terry", "thurstone", "exponential")
+COMPARISONS = tuple(known(MODEL))
 SCENARIOS = {"easy": fc.Scenario.easy, "medium": fc.Scenario.medium, "hard": fc.Scenario.hard}
-ESTIMATORS: dict[str, Callable[[argparse.Namespace], Any]] = {
-    "mle": lambda arguments: fc.MLE(score=arguments.score),
-    "online-newton": lambda arguments: fc.OnlineNewton(score=arguments.score),
-    "sgd": lambda arguments: fc.SGD(
-        learning_rate=0.5 if arguments.learning_rate is None else arguments.learning_rate, score=arguments.score
-    ),
-}
 CODINGS = ("auto", "signed", "unit")
 
 EXAMPLES = {
@@ -109,7 +103,7 @@ def _add_simulate(commands: Any) -> None:
     add("--runs", type=int, default=10, help="independent repetitions [%(default)s]")
     add("--seed", type=int, help="same seed, same numbers [a fresh one, which is reported]")
     policies = command.add_argument_group("policies")
-    names = f"with commas between them, or all: {', '.join(REGISTRY)} [%(default)s]"
+    names = f"with commas between them, or all: {', '.join(known(POLICY))}; module:Class for your own [%(default)s]"
     policies.add_argument("--policies", default="CoLSTIM,UniformPairs", metavar="NAMES", help=names)
     _add_learning(policies)
     running = command.add_argument_group("running")
@@ -197,9 +191,11 @@ def _add_cache(commands: Any) -> None:
 
 def _add_learning(group: Any) -> None:
     add = group.add_argument
-    comparison = "how often the better arm wins, in the problem and to the policies [%(default)s]"
-    add("--comparison", choices=COMPARISONS, default="bradley-terry", help=comparison)
-    add("--estimator", choices=ESTIMATORS, help="how preferences are estimated [mle, or sgd with --learning-rate]")
+    comparison = "how often the better arm wins, in the problem and to the policies"
+    listed, estimators = (f"{', '.join(known(kind))}, or module:Class" for kind in (MODEL, ESTIMATOR))
+    add("--comparison", metavar="NAME", default="bradley-terry", help=f"{comparison}: {listed} [%(default)s]")
+    estimator = f"how preferences are estimated: {estimators} [mle, or sgd with --learning-rate]"
+    add("--estimator", metavar="NAME", help=estimator)
     add("--learning-rate", type=float, metavar="RATE", help="step length of sgd, which it implies [0.5]")
     add("--score", choices=SCORES, default="likelihood", help="which equation theta solves [%(default)s]")
 
@@ -215,34 +211,47 @@ def _add_output(group: Any, extensions: Iterable[str]) -> None:
 
 def policy_names(text: str) -> list[str]:
     """The policies that a list of names, or "all", stands for."""
-    names = list(REGISTRY) if text == "all" else [name.strip() for name in text.split(",")]
+    names = list(known(POLICY)) if text == "all" else [name.strip() for name in text.split(",")]
     for name in names:
-        if name not in REGISTRY:
-            raise ValueError(f"argument --policies: no policy {name!r}; there are {', '.join(REGISTRY)}")
+        _policy_class(name, "--policies")
     return list(dict.fromkeys(names))
+
+
+def _policy_class(name: str, option: str) -> Any:
+    try:
+        cls = find(POLICY, name)
+    except ValueError as error:
+        raise ValueError(f"argument {option}: {error}") from error
+    if cls is None:
+        raise ValueError(f"argument {option}: no policy {name!r}; there are {', '.join(known(POLICY))}")
+    return cls
 
 
 def new_policy(name: str, arguments: argparse.Namespace, **sizes: Any) -> Any:
     """Build a policy from those options that it has: one that learns nothing has no estimator, say."""
-    if name not in REGISTRY:
-        raise ValueError(f"argument --policy: no policy {name!r}; there are {', '.join(REGISTRY)}")
+    cls = _policy_class(name, "--policy")
     options = {"comparison": arguments.comparison, "estimator": _estimator(arguments), **sizes}
-    accepted = inspect.signature(REGISTRY[name]).parameters
-    return REGISTRY[name](**{option: value for option, value in options.items() if option in accepted})
+    accepted = inspect.signature(cls).parameters
+    return cls(**{option: value for option, value in options.items() if option in accepted})
 
 
 def _estimator(arguments: argparse.Namespace) -> Any:
     """The estimator asked for by name, or implied by an option that only one has; the exact one otherwise."""
     implied = "mle" if arguments.learning_rate is None else "sgd"
     name = arguments.estimator or implied
-    if implied == "sgd" and name != "sgd":
+    try:
+        estimator = estimator_of(name)
+    except ValueError as error:
+        raise ValueError(f"argument --estimator: {error}") from error
+    rate, ridge = arguments.learning_rate, getattr(arguments, "ridge", None)
+    if rate is not None and not hasattr(estimator, "learning_rate"):
         raise ValueError(f"argument --learning-rate: {name} has no learning rate; it is an option of --estimator sgd")
-    estimator, ridge = ESTIMATORS[name](arguments), getattr(arguments, "ridge", None)
-    if ridge is None:
-        return estimator
-    if not hasattr(estimator, "ridge"):
+    if ridge is not None and not hasattr(estimator, "ridge"):
         raise ValueError(f"argument --ridge: {name} has no ridge; it is an option of --estimator mle and online-newton")
-    return estimator._replace(ridge=ridge)
+    if arguments.score != "likelihood" and not hasattr(estimator, "score"):
+        raise ValueError(f"argument --score: {name} has no score; it is an option of {', '.join(known(ESTIMATOR))}")
+    given = {"learning_rate": rate, "ridge": ridge, "score": arguments.score if hasattr(estimator, "score") else None}
+    return type(estimator)(**{**estimator._asdict(), **{k: v for k, v in given.items() if v is not None}})
 
 
 def columns(text: str | None) -> str | list[str] | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastcolst._checks import brief, plain_text
 from fastcolst._compile import registered
+from fastcolst._registry import ESTIMATOR, METHODS, add, known, with_defaults
 from fastcolst.estimation.evidence import WARM
 from fastcolst.estimation.likelihood import distance
 from fastcolst.estimation.mle import MLE
@@ -13,33 +14,35 @@ from fastcolst.estimation.online_newton import OnlineNewton
 from fastcolst.estimation.sgd import SGD
 from fastcolst.estimation.words import ENGINES
 
-__all__ = ["BY_NAME", "engine_of", "error_of", "estimator_of"]
+__all__ = ["engine_of", "error_of", "estimator_of"]
 
-BY_NAME: dict[str, type] = {"sgd": SGD, "mle": MLE, "online-newton": OnlineNewton}
+for _name, _words in (("sgd", SGD), ("mle", MLE), ("online-newton", OnlineNewton)):
+    add(ESTIMATOR, _name, _words)
 
 
 def estimator_of(value: Any) -> Any:
-    """The estimator that a user's argument stands for: "sgd", "mle", "online-newton", or an instance, checked.
+    """The estimator that a user's argument stands for: a name, "package.module:Class", or an instance, checked.
 
     Raises
     ------
     ValueError
         For an unknown name or an object without the methods ``memory`` and ``learn``.
     """
-    known = ", ".join(map(repr, BY_NAME))
+    names = ", ".join(map(repr, known(ESTIMATOR)))
     name = plain_text(value)
     if name is not None:
-        if name not in BY_NAME:
-            raise ValueError(f"estimator is {brief(value)}; wanted {known} or an estimator")
-        return BY_NAME[name]()
-    if any(value is estimator for estimator in ENGINES):
+        named = with_defaults(ESTIMATOR, name, "estimator")
+        if named is None:
+            raise ValueError(f"estimator is {brief(value)}; wanted {names} or an estimator")
+        return estimator_of(named)
+    if any(value is estimator for estimator in known(ESTIMATOR).values()):
         raise ValueError(f"estimator is the class {value.__name__}; an instance is wanted: fc.{value.__name__}()")
     if type(value) in ENGINES:
         return type(value)(*value)
-    missing = [name for name in ("memory", "learn") if not callable(getattr(type(value), name, None))]
+    missing = [name for name in METHODS[ESTIMATOR] if not callable(getattr(type(value), name, None))]
     if missing or isinstance(value, type):
         raise ValueError(
-            f"estimator is {brief(value)}; wanted {known} or a NamedTuple with the methods memory and learn"
+            f"estimator is {brief(value)}; wanted {names} or a NamedTuple with the methods memory and learn"
         )
     return registered(value, "estimator")
 

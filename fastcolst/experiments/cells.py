@@ -119,22 +119,17 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
         if stop.is_set():
             raise CancelledError
         totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]
-        trouble = trouble if i else policies[task.policy]._exploration_trouble()
+        trouble = trouble if i else policies[task.policy].trouble()
     return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
 
 
 def warm(policy: Policy, say: Callable[[str], None] | None = None) -> None:
     """Compile a policy's kernels before its time is taken, and before threads would queue for the compiler."""
-    kind = (type(policy), *map(type, policy._rule))
-    if kind not in _WARM:
+    if policy.kind not in _WARM:
         if say is not None:
             say(f"preparing {type(policy).__name__}, which takes a while where it must be compiled first")
-        policy._warm_play()
-        _WARM.add(kind)
-
-
-_RULE_COSTS = {"UniformPairs": 0.05, "SelfSparring": 2.0, "DoubleThompson": 4.0, "MaxInP": 3.0, "MaxPairUCB": 3.0}
-"""How long a round's choice takes, as a multiple of CoLSTIM's; rough, and the same for every machine."""
+        policy.warm_play()
+        _WARM.add(policy.kind)
 
 
 def _round_seconds(recipe: Recipe, problem: Problem) -> float:
@@ -143,7 +138,7 @@ def _round_seconds(recipe: Recipe, problem: Problem) -> float:
     contexts = 0.2 + 0.003 * n * d
     choice = 0.3 + 0.02 * n + 0.00005 * n * d * d
     exact = 0.5 + 0.3 * d if isinstance(estimator_of(recipe.parameters.get("estimator", "sgd")), MLE) else 0.0
-    return 1e-6 * (contexts + _RULE_COSTS.get(recipe.cls.__name__, 1.0) * choice + exact)
+    return 1e-6 * (contexts + recipe.cls.choice_cost * choice + exact)
 
 
 def _block_runs(recipe: Recipe, setting: Setting, runs: int) -> int:

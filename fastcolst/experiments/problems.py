@@ -485,6 +485,10 @@ class ScoredArms:
             data.update(array.tobytes())
         self.digest = data.hexdigest()
 
+    def get_params(self) -> dict[str, Any]:
+        """What names the problem in tables: the data's digest in place of the data."""
+        return {"name": "scored", "maximize": self.maximize, "sha256": self.digest}
+
     def __repr__(self) -> str:
         """Sizes, and the beginning of the data's digest."""
         m, n, d = len(self._packed), self.n_arms, self.n_features

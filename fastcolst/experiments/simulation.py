@@ -7,6 +7,7 @@ import os
 import platform
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -126,7 +127,7 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
             if bar is not None:
                 bar.set_description_str(f"preparing {label}")
-            plan.policy(label, 0)._warm_play()
+            plan.policy(label, 0).warm_play()
         if bar is not None:
             bar.set_description_str("")
             bar.unpause()
@@ -137,7 +138,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
             stop.set()
             executor.shutdown(wait=True, cancel_futures=True)
     for policy in itertools.chain.from_iterable([future.result() for future in futures]):
-        policy._note_exploration()
+        if trouble := policy.trouble():
+            warnings.warn(trouble, UserWarning, stacklevel=2)
     return _result(plan, records)
 
 
@@ -153,7 +155,7 @@ class Plan(NamedTuple):
     def policy(self, label: str, run: int) -> Policy:
         """The policy of a run, fresh."""
         key = SeedSequence(self.entropy, spawn_key=(POLICY, run, *label_key(label)))
-        return self.templates[label]._fitted_to(self.scenario.n_features, self.scenario.n_arms, self.horizon, key)
+        return self.templates[label].fresh_for(self.scenario.n_features, self.scenario.n_arms, self.horizon, key)
 
 
 class Record:
@@ -183,7 +185,7 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
         for label, policy in policies.items():
             trace = traces[label][: n_rounds + 1]
             start = time.thread_time()
-            played = policy._play(chunk, trace)
+            played = policy.play(chunk, trace)
             record.seconds[label] += time.thread_time() - start
             if played < n_rounds:
                 raise ValueError(
@@ -264,7 +266,7 @@ def _problem(scenario: Any) -> Problem:
 def _check_fit(templates: dict[str, Policy], scenario: Problem, horizon: int) -> None:
     for label, policy in templates.items():
         try:
-            policy._fitted_to(scenario.n_features, scenario.n_arms, horizon, 0)
+            policy.fresh_for(scenario.n_features, scenario.n_arms, horizon, 0)
         except ValueError as error:
             raise ValueError(f"policies has {label!r}, which does not fit the scenario: {error}") from None
 

@@ -146,7 +146,7 @@ class Study:
                     template = given if isinstance(given, Policy) else recipe.build(n_features)
                     for i, (n_arms, horizon) in enumerate(horizons.items()):
                         if i == 0 or recipe.parameters["n_arms"] not in (None, n_arms):
-                            template._fitted_to(n_features, n_arms, horizon, 0)
+                            template.fresh_for(n_features, n_arms, horizon, 0)
                 except ValueError as error:
                     raise ValueError(f"policy {label!r}: {error}") from None
 
@@ -238,10 +238,7 @@ class Study:
             "horizon": setting.horizon,
             "checkpoints": int(checkpoints) if np.ndim(checkpoints) == 0 else setting.rounds.tolist(),
         }
-        problem = setting.problem
-        if isinstance(given, Mapping) and scenario_name(given, label) in ("file", "scored"):
-            return {**own, **given, "maximize": problem.maximize, "sha256": problem.digest}  # type: ignore[attr-defined]
-        return {**own, **scenario_table(problem)}
+        return {**own, **scenario_table(setting.problem, given)}
 
     # --- running --------------------------------------------------------------------------------------------
 

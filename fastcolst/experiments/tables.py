@@ -6,7 +6,6 @@ its entries in turn: a grid. Where a table cannot be right, the message names it
 
 from __future__ import annotations
 
-import ast
 import inspect
 import itertools
 import math
@@ -16,12 +15,10 @@ from typing import Any, NamedTuple
 
 from fastcolst._checks import brief, entries, plain_text
 from fastcolst._files import FileFormatError, open_arrays
-from fastcolst.comparison import _BY_NAME as MODELS
+from fastcolst._registry import ESTIMATOR, LAW, MODEL, POLICY, PROBLEM, add, find, is_ours, known, name_of, table_of
 from fastcolst.comparison import comparison_model
-from fastcolst.estimation.estimators import BY_NAME as ESTIMATORS
 from fastcolst.estimation.estimators import estimator_of
 from fastcolst.experiments.problems import Problem, Scenario, ScoredArms
-from fastcolst.policies import REGISTRY
 from fastcolst.policies.policy import Policy
 
 __all__ = [
@@ -42,14 +39,13 @@ Table = Mapping[str, Any]
 FROM_ELSEWHERE = ("n_features", "rng")
 """Arguments of a policy that its scenario and the study's seed decide."""
 
-_NAMED: dict[str, tuple[dict[str, type], Callable[[Any, str], Any]]] = {
-    "comparison": (MODELS, comparison_model),
-    "perturbation": (MODELS, lambda value, key: None if value is None else comparison_model(value, key)),
-    "estimator": (ESTIMATORS, lambda value, _: estimator_of(value)),
+_NAMED: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    "comparison": (MODEL, comparison_model),
+    "perturbation": (MODEL, lambda value, key: None if value is None else comparison_model(value, key)),
+    "estimator": (ESTIMATOR, lambda value, _: estimator_of(value)),
+    "contexts": (LAW, lambda value, _: value),
 }
-"""Arguments that a name or an inline table may stand for: the classes by name, and what checks a value."""
-
-_NAMES = {cls: name for classes in (MODELS, ESTIMATORS) for name, cls in classes.items()}
+"""Arguments that a name or an inline table may stand for: the kind that is meant, and what checks a value."""
 
 
 class Recipe(NamedTuple):
@@ -64,13 +60,13 @@ class Recipe(NamedTuple):
 
     def table(self) -> dict[str, Any]:
         """Every argument, defaults included: what the policy's numbers depend on."""
-        plain = {key: _plain(_NAMED[key][1](v, key) if key in _NAMED else v) for key, v in self.parameters.items()}
-        return {"name": self.cls.__name__, **plain}
+        checked = {key: _NAMED[key][1](v, key) if key in _NAMED else v for key, v in self.parameters.items()}
+        return {"name": name_of(self.cls), **{key: table_of(value) for key, value in checked.items()}}
 
 
 def policy_name(table: Table, where: str) -> str:
     """The name of a policy's table, which must be one that is known."""
-    return _choice(table, REGISTRY, where)
+    return _choice(table, POLICY, where)[0]
 
 
 def recipe_of(policy: Policy | Table, where: str) -> Recipe:
@@ -83,13 +79,13 @@ def recipe_of(policy: Policy | Table, where: str) -> Recipe:
     """
     if isinstance(policy, Policy):
         cls, given = type(policy), policy.get_params()
-        known = _arguments(cls)
+        wanted = _arguments(cls)
     else:
-        cls = REGISTRY[policy_name(policy, where)]
-        known = _arguments(cls)
-        check_keys(policy, ("name", *known), where)
+        cls = _choice(policy, POLICY, where)[1]
+        wanted = _arguments(cls)
+        check_keys(policy, ("name", *wanted), where)
         given = {key: _built(key, value, where) for key, value in policy.items()}
-    return Recipe(cls, {key: given.get(key, default) for key, default in known.items()})
+    return Recipe(cls, {key: _carried(key, given.get(key, default)) for key, default in wanted.items()})
 
 
 def _arguments(cls: type[Policy]) -> dict[str, Any]:
@@ -97,30 +93,27 @@ def _arguments(cls: type[Policy]) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.name not in FROM_ELSEWHERE}
 
 
-# --- scenarios ----------------------------------------------------------------------------------------------
+def _carried(key: str, value: Any) -> Any:
+    """An argument as workers are handed it: a name that this process was told may mean nothing to them."""
+    if key not in _NAMED or not isinstance(value, str) or is_ours(find(_NAMED[key][0], value)):
+        return value
+    return _NAMED[key][1](value, key)
 
-_SHELLS: dict[str, Callable[..., Scenario]] = {
-    "easy": Scenario.easy,
-    "medium": Scenario.medium,
-    "hard": Scenario.hard,
-}
-_SCENARIO_KEYS = {
-    **dict.fromkeys(_SHELLS, ("n_arms", "n_features", "comparison")),
-    "lower_bound": ("rounds", "n_features", "ball", "comparison"),
-    "theta": ("theta", "n_arms", "comparison", "contexts"),
-    "scored": ("contexts", "scores", "maximize", "sha256"),
-    "file": ("path", "maximize", "sha256"),
-}
-"""The kinds of scenarios and their keys."""
+
+# --- scenarios ----------------------------------------------------------------------------------------------
 
 
 def scenario_name(table: Table, where: str) -> str:
     """The kind of a scenario's table: its name, or what its keys tell."""
+    return _scenario_choice(table, where)[0]
+
+
+def _scenario_choice(table: Table, where: str) -> tuple[str, Callable[..., Problem]]:
     if "name" not in table:
-        for key, name in (("theta", "theta"), ("scores", "scored"), ("path", "file")):
+        for key, name in (("theta", "theta"), ("utility", "utility"), ("scores", "scored"), ("path", "file")):
             if key in table:
-                return name
-    return _choice(table, _SCENARIO_KEYS, where)
+                return name, known(PROBLEM)[name]
+    return _choice(table, PROBLEM, where)
 
 
 def scenario_of(table: Table, where: str) -> Problem:
@@ -135,13 +128,10 @@ def scenario_of(table: Table, where: str) -> Problem:
     OSError
         The file of a "file" scenario cannot be read.
     """
-    name = scenario_name(table, where)
-    check_keys(table, ("name", *_SCENARIO_KEYS[name]), where)
+    _, builder = _scenario_choice(table, where)
+    check_keys(table, ("name", *inspect.signature(builder).parameters), where)
     arguments = {key: _built(key, value, where) for key, value in table.items() if key != "name"}
     try:
-        if name in _SHELLS:
-            return _SHELLS[name](**arguments)
-        builder = _BUILDERS[name]
         _check_complete(builder, arguments)
         return builder(**arguments)
     except FileFormatError as error:
@@ -150,11 +140,19 @@ def scenario_of(table: Table, where: str) -> Problem:
         raise ValueError(f"{where}: {error}") from None
 
 
-def scenario_table(scenario: Problem) -> dict[str, Any]:
-    """The table that names a scenario object, as far as a table can: data and a user's own classes by their repr."""
-    if isinstance(scenario, Scenario):
-        return {key: _plain(value) for key, value in scenario.get_params().items()}
-    return {"name": type(scenario).__name__, "repr": repr(scenario)}
+def scenario_table(problem: Problem, given: Any = None) -> dict[str, Any]:
+    """The table of a problem, all arguments spelled out; ``given`` is the table that it was built from, if any.
+
+    What a table cannot hold, such as data, is named by its digest.
+    """
+    own: dict[str, Any] = table_of(problem)
+    if not isinstance(given, Mapping) or isinstance(problem, Scenario):
+        return own
+    name, builder = _scenario_choice(given, "scenario")
+    parameters = inspect.signature(builder).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    spelled = {key: table_of(value) for key, value in {"name": name, **defaults, **given}.items()}
+    return {**spelled, **own, "name": name} if isinstance(problem, ScoredArms) else spelled
 
 
 def _scored(contexts: Any, scores: Any, maximize: bool = True, sha256: str | None = None) -> ScoredArms:
@@ -182,12 +180,17 @@ def _from_file(path: str, maximize: bool | None = None, sha256: str | None = Non
     return _scored(arrays[0], arrays[1], True if maximize is None else maximize, sha256)
 
 
-_BUILDERS: dict[str, Callable[..., Problem]] = {
-    "lower_bound": Scenario.lower_bound,
-    "theta": Scenario,
-    "scored": _scored,
-    "file": _from_file,
-}
+for _name, _builder in (
+    ("easy", Scenario.easy),
+    ("medium", Scenario.medium),
+    ("hard", Scenario.hard),
+    ("lower_bound", Scenario.lower_bound),
+    ("theta", Scenario),
+    ("utility", Scenario),
+    ("scored", _scored),
+    ("file", _from_file),
+):
+    add(PROBLEM, _name, _builder)
 
 
 # --- grids --------------------------------------------------------------------------------------------------
@@ -300,35 +303,29 @@ def _check_complete(builder: Callable[..., Any], arguments: Table) -> None:
             raise ValueError(f"{parameter.name} is missing")
 
 
-def _choice(table: Table, known: Mapping[str, Any], where: str) -> str:
+def _choice(table: Table, kind: str, where: str) -> tuple[str, Any]:
+    """A table's name, and the class of this kind that it names."""
     given = table.get("name")
     name = plain_text(given)
-    if name is None or name not in known:
-        found = "name is missing" if given is None else f"name is {brief(given)}"
-        raise ValueError(f"{where}: {found}; known are {', '.join(known)}")
-    return name
+    try:
+        found = None if name is None else find(kind, name)
+    except ValueError as error:
+        raise ValueError(f"{where}: name is {error}") from error
+    if name is None or found is None:
+        what = "name is missing" if given is None else f"name is {brief(given)}"
+        raise ValueError(f"{where}: {what}; known are {', '.join(known(kind))}")
+    return name, found
 
 
 def _built(key: str, value: Any, where: str) -> Any:
-    """An argument as its object: an inline table of a model or an estimator is built."""
+    """An argument as its object: an inline table of a model, an estimator or a law is built."""
     if key not in _NAMED or not isinstance(value, Mapping):
         return value
     where = f"{where}, {key}"
-    cls = _NAMED[key][0][_choice(value, _NAMED[key][0], where)]
-    fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    _, cls = _choice(value, _NAMED[key][0], where)
+    fields: tuple[str, ...] = getattr(cls, "_fields", ())
     check_keys(value, ("name", *fields), where)
     try:
         return cls(**{field: v for field, v in value.items() if field != "name"})
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # a field is missing, or outside its range
         raise ValueError(f"{where}: {error}") from None
-
-
-def _plain(value: Any) -> Any:
-    """An argument as plain data: a model or an estimator of ours as a table, a user's own as its repr."""
-    if value is None or isinstance(value, (bool, int, float, str, list)):
-        return value
-    if type(value) not in _NAMES:
-        return repr(value)
-    call = ast.parse(repr(value), mode="eval").body
-    keywords = call.keywords if isinstance(call, ast.Call) else []
-    return {"name": _NAMES[type(value)], **{str(k.arg): ast.literal_eval(k.value) for k in keywords}}

@@ -72,7 +72,7 @@ def _play_objects(
     playing = {}
     for label, template in policies.items():
         key = SeedSequence(seed, spawn_key=(POLICY, run, *label_key(label)))
-        playing[label] = template._fitted_to(scenario.n_features, scenario.n_arms, horizon, key)
+        playing[label] = template.fresh_for(scenario.n_features, scenario.n_arms, horizon, key)
         playing[label].warmup()
     seconds = {label: np.zeros(2) for label in policies}
     played = 0

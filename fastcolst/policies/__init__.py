@@ -1,5 +1,6 @@
 """The policies, one file for each algorithm."""
 
+from fastcolst._registry import POLICY, known
 from fastcolst.policies.colstim import CoLSTIM
 from fastcolst.policies.double_thompson import DoubleThompson
 from fastcolst.policies.duel import Duel
@@ -27,8 +28,5 @@ __all__ = [
     "UniformPairs",
 ]
 
-REGISTRY: dict[str, type[Policy]] = {
-    policy.__name__: policy
-    for policy in (CoLSTIM, DoubleThompson, MaxInP, MaxPairUCB, SelfSparring, StaD, SupCoLSTIM, UniformPairs)
-}
-"""The policies by name."""
+REGISTRY = known(POLICY)
+"""The policies by name: those above, and those that people have registered."""

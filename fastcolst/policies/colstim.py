@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._checks import answer, brief, count, number, plain_text
-from fastcolst._compile import helper, register
+from fastcolst._compile import helper
+from fastcolst._registry import register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
 from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax
@@ -124,6 +125,7 @@ def _coupling_probability(rule: Any, d: int, since: int, T: float, scale: float)
     return np.sqrt(2.0 * d) / (2.0 * np.sqrt(since)) * 4.0 * scale * np.sqrt(max(np.log(2.0 * T / d), 0.0))
 
 
+@register(name="CoLSTIM")
 class CoLSTIM(LinearPolicy):
     """Contextual linear stochastic transitivity imitator (Algorithm 1).
 

@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import check_memory, number
-from fastcolst._compile import helper, register
+from fastcolst._compile import helper
+from fastcolst._registry import register
 from fastcolst.kernels.beta import chance_after_win, largest_beta, log_norm
 from fastcolst.kernels.selection import all_rows_finite, argmax
+from fastcolst.policies.blind import IndexPolicy
 from fastcolst.policies.parameters import Seed
-from fastcolst.policies.policy import IndexPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import new_counters
 from fastcolst.streams import GOLDEN, key_from, word53
@@ -214,6 +215,7 @@ def rivals(state: Any, first: int, log_t: float, out: Any) -> None:
         out[2, i] = state.constants[first, i] if uncertain else -np.inf
 
 
+@register(name="DoubleThompson")
 class DoubleThompson(IndexPolicy):
     """Double Thompson sampling, D-TS: it knows arms by their index and learns how often each beats each.
 
@@ -260,6 +262,8 @@ class DoubleThompson(IndexPolicy):
     >>> duel.first, duel.second
     (0, 0)
     """
+
+    choice_cost = 4.0
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fastcolst._compile import register
+from fastcolst._registry import register
 from fastcolst.kernels.linalg import gram_norm
 from fastcolst.kernels.pairs import informative_pair, pair_work_shape
 from fastcolst.policies.linear import LinearPolicy
@@ -54,6 +54,7 @@ class MaxInPRule(NamedTuple):
         return update_linear(state, self.estimator, self.model, contrast, won)
 
 
+@register(name="MaxInP")
 class MaxInP(LinearPolicy):
     """Maximum-Informative-Pair.
 
@@ -122,6 +123,8 @@ class MaxInP(LinearPolicy):
     >>> bool(policy.probability([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]) > 0.9)
     True
     """
+
+    choice_cost = 3.0
 
     def __init__(
         self,

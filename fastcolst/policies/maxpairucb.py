@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fastcolst._compile import register
+from fastcolst._registry import register
 from fastcolst.kernels.pairs import optimistic_pair, pair_work_shape
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
@@ -52,6 +52,7 @@ class MaxPairUCBRule(NamedTuple):
         return update_linear(state, self.estimator, self.model, contrast, won)
 
 
+@register(name="MaxPairUCB")
 class MaxPairUCB(LinearPolicy):
     """The pair of highest optimistic utility.
 
@@ -116,6 +117,8 @@ class MaxPairUCB(LinearPolicy):
     >>> bool(policy.probability([1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]) > 0.9)
     True
     """
+
+    choice_cost = 3.0
 
     def __init__(
         self,

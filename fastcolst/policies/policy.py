@@ -6,7 +6,7 @@ import inspect
 import uuid
 import warnings
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,17 +21,13 @@ from fastcolst.policies.locks import new_lock
 from fastcolst.policies.protocol import Chunk, draw_block
 from fastcolst.streams import check_rng, entropy_of, generator
 
-__all__ = ["BlindPolicy", "Buffers", "IndexPolicy", "Policy"]
+__all__ = ["Buffers", "Policy"]
 
 _MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_lock"})
 """Attributes that a copy has of its own."""
 
 STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
-
-ESTIMATE_NAMES = frozenset(
-    {"theta", "gram", "utilities", "widths", "probability", "learn", "learn_and_predict", "audit"}
-)
 
 
 class Buffers(NamedTuple):
@@ -64,9 +60,19 @@ class Policy:
     order are the policy's, other orders are put right, missing and unknown names are refused; an array has no names
     and is taken as it stands.
 
-    A subclass names its parameters in its constructor, calls ``super().__init__(locals())`` first and then
-    ``self._begin(rule, state)``.
+    A subclass names its parameters in its constructor, ``n_features``, ``n_arms`` and ``rng`` among them, calls
+    ``super().__init__(locals())`` first and then ``self._begin(rule, state)``; see :mod:`fastcolst.extend`.
+
+    What simulations ask of a policy, besides its parameters, is :meth:`fresh_for`, :meth:`play`, :meth:`warm_play`,
+    :meth:`trouble`, ``kind`` and ``choice_cost``.
+
+    Attributes
+    ----------
+    choice_cost : float
+        Of a class: what a choice takes as a multiple of CoLSTIM's, roughly, by which studies are cut into cells.
     """
+
+    choice_cost: ClassVar[float] = 1.0
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         signature = inspect.signature(type(self).__init__)
@@ -348,8 +354,16 @@ class Policy:
         """A policy with the same parameters, apart from the changes, that has seen nothing."""
         return type(self)(**{**self._parameters, **changes})
 
-    def _fitted_to(self, n_features: int, n_arms: int, horizon: int, rng: Any) -> Self:
-        """A fresh policy for a simulation: what was left open is filled in."""
+    # --- simulation -----------------------------------------------------------------------------------------
+
+    def fresh_for(self, n_features: int, n_arms: int, horizon: int, rng: Any) -> Self:
+        """A fresh policy for a simulation, with the same parameters: what they leave open is filled in.
+
+        Raises
+        ------
+        ValueError
+            When the parameters say other sizes.
+        """
         if self._n_features not in (None, n_features):
             raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
         wanted = self._parameters["n_arms"]  # not the number that the first round of a template settled
@@ -360,18 +374,57 @@ class Policy:
             changes["horizon"] = horizon
         return self._fresh(**changes)
 
-    # --- simulation and compilation -------------------------------------------------------------------------
+    def play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
+        """Play simulated rounds in one loop: choose, duel, learn, add up regret.
 
-    def _play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
-        """Play simulated rounds; see :func:`fastcolst.policies.kernels.play`."""
+        Parameters
+        ----------
+        chunk : Chunk
+            m rounds of a problem, of the sizes that this policy has.
+        trace : (m + 1, 3) float64
+            Running totals of average regret, weak regret and self-duels. Row 0 is read, the others are overwritten.
+
+        Returns
+        -------
+        int
+            m; less when numbers stopped being finite in the round after so many.
+
+        Raises
+        ------
+        ValueError
+            When shapes do not fit, which kernels would not notice.
+        """
         played, m = 0, len(chunk.best)
         with self._lock:
+            _, d, n = shape = chunk.contexts.shape
+            told = (m, self._n_features or d, self._n_arms or n)
+            if shape != told or chunk.utilities.shape != (m, n) or len(chunk.latent) != m or trace.shape != (m + 1, 3):
+                found = f"contexts of shape {shape}, utilities {chunk.utilities.shape}, a trace {trace.shape}"
+                raise ValueError(f"chunk has {found}; {told}, {told[::2]} and ({m + 1}, 3) are wanted")
+            if not self._is_settled:
+                self._settle(n, d)
+                self._is_settled = True
             self._make_room(m)
             while True:
                 rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
                 played += play(self._agent, self._rng, rest, trace[played:])
                 if played == m or not (self._end_exploration() or self._refresh_estimate()):
                     return played
+
+    @property
+    def kind(self) -> tuple[type, ...]:
+        """The types that its kernels are compiled for: policies of one kind share their machine code."""
+        return type(self), *map(type, self._rule)
+
+    def trouble(self) -> str:
+        """What a simulation tells of this policy at its end, or nothing: an exploration that does not end."""
+        return self._exploration_trouble()
+
+    def warm_play(self) -> None:
+        """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
+        self._warm_play()
+
+    # --- what waits, and compilation ------------------------------------------------------------------------
 
     def _refresh_estimate(self) -> bool:
         """Bring the estimate up to date if that is due; False when it was not."""
@@ -419,7 +472,7 @@ class Policy:
     def _warm_play(self) -> None:
         n_features = self._n_features or 1
         twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
-        twin._play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
+        twin.play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
         twin._end_exploration()
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
@@ -437,35 +490,3 @@ class Policy:
 
     def _unsettle(self, before: Any) -> None:
         """Take back what was settled: the choice failed."""
-
-
-class BlindPolicy(Policy):
-    """A policy that sees arms by their index only and has no estimate."""
-
-    if not TYPE_CHECKING:  # to a type checker every misspelt name would then be an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            if name in ESTIMATE_NAMES:
-                raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-class IndexPolicy(BlindPolicy):
-    """A policy that knows arms by their index and learns from duels between them; every round has the same arms."""
-
-    def _start_index(self, rule: Any, state_class: Any) -> None:
-        """Begin with a fresh state, ``state_class.new(n_arms)``: now, or in the first round if n_arms is not given."""
-        self._state_class = state_class
-        self._begin(rule, state_class.new(self._n_arms or 0))
-
-    def _settle(self, n_arms: int, n_features: int) -> Any:
-        if self._n_arms is not None:
-            return None
-        before = self._state
-        self._start(self._rule, self._state_class.new(n_arms))
-        self._n_arms = n_arms
-        return before
-
-    def _unsettle(self, before: Any) -> None:
-        self._n_arms = None
-        self._start(self._rule, before)

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import check_memory
-from fastcolst._compile import helper, register
+from fastcolst._compile import helper
+from fastcolst._registry import register
 from fastcolst.kernels.beta import beta_variate, largest_beta, log_norm
 from fastcolst.kernels.selection import all_rows_finite, argmax
+from fastcolst.policies.blind import IndexPolicy
 from fastcolst.policies.parameters import Seed
-from fastcolst.policies.policy import IndexPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import new_counters
 from fastcolst.streams import key_from
@@ -89,6 +90,7 @@ def highest_share(laws: Any) -> int:
     return best
 
 
+@register(name="SelfSparring")
 class SelfSparring(IndexPolicy):
     """Self-Sparring with independent Beta(1, 1) priors: it knows arms by their index and learns how often each wins.
 
@@ -131,6 +133,8 @@ class SelfSparring(IndexPolicy):
     >>> duel.first, duel.second
     (0, 0)
     """
+
+    choice_cost = 2.0
 
     def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Seed = None) -> None:
         super().__init__(locals())

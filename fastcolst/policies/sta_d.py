@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._checks import count
-from fastcolst._compile import helper, register
+from fastcolst._compile import helper
+from fastcolst._registry import register
 from fastcolst.kernels.selection import argmax
 from fastcolst.policies.colstim import theorem_constants
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
@@ -73,6 +74,7 @@ def _best_two(utility: Any) -> tuple[int, int]:
     return first, argmax(utility)
 
 
+@register(name="StaD")
 class StaD(StagewisePolicy):
     """Stagewise-Adaptive-Duel.
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._checks import count
-from fastcolst._compile import helper, register
+from fastcolst._compile import helper
+from fastcolst._registry import register
 from fastcolst.kernels.pool import squared_distances
 from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
@@ -141,6 +142,7 @@ def _confident_pair(
     return first, second
 
 
+@register(name="SupCoLSTIM")
 class SupCoLSTIM(StagewisePolicy):
     """CoLSTIM in stages (Algorithm 2), for which a smaller bound on the regret is proven.
 

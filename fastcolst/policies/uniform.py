@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fastcolst._compile import register
+from fastcolst._registry import register
 from fastcolst.kernels.selection import all_rows_finite, random_pair
+from fastcolst.policies.blind import BlindPolicy
 from fastcolst.policies.parameters import Seed
-from fastcolst.policies.policy import BlindPolicy
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import BlindState
 
@@ -40,6 +40,7 @@ class UniformPairsRule(NamedTuple):
         return 0
 
 
+@register(name="UniformPairs")
 class UniformPairs(BlindPolicy):
     """The strategy called Random in the paper: every round a uniformly random pair of distinct arms.
 
@@ -69,6 +70,8 @@ class UniformPairs(BlindPolicy):
     >>> duel.first != duel.second
     True
     """
+
+    choice_cost = 0.05
 
     def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Seed = None) -> None:
         super().__init__(locals())

@@ -35,7 +35,7 @@ import fastcolst as fc
 from campaign.hostile import hostile
 from campaign.tally import Campaign, Tally
 from fastcolst.estimation.history import History
-from fastcolst.policies import LinearPolicy, Policy
+from fastcolst.policies import REGISTRY, LinearPolicy, Policy
 
 CALLS = 20_000
 SECONDS, MEGABYTES = 5.0, 400
@@ -83,10 +83,11 @@ CALLED_BY_KERNELS = frozenset(
         "OnlineNewton": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
         "Scenario": ("start",),
         "ScoredArms": ("start",),
+        **dict.fromkeys(REGISTRY, ("fresh_for", "play")),
     }.items()
     for method in methods
 )
-"""What a model, an estimator and a problem must have for ours to call it: for people who write one, not for callers."""
+"""What a model, an estimator, a problem and a policy must have for ours: for people who write one, not for callers."""
 
 MADE_BY_OURS = frozenset({"Duel", "Fit", "FileFormatError", "StudyResult"})
 """Records and an exception that our functions hand out; whoever builds one may put in anything."""

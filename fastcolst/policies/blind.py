@@ -1,0 +1,45 @@
+"""Policies without an estimate: they see arms by their index only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastcolst.policies.policy import Policy
+
+__all__ = ["BlindPolicy", "IndexPolicy"]
+
+ESTIMATE_NAMES = frozenset(
+    {"theta", "gram", "utilities", "widths", "probability", "learn", "learn_and_predict", "audit"}
+)
+
+
+class BlindPolicy(Policy):
+    """A policy that sees arms by their index only and has no estimate."""
+
+    if not TYPE_CHECKING:  # to a type checker every misspelt name would then be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ESTIMATE_NAMES:
+                raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class IndexPolicy(BlindPolicy):
+    """A policy that knows arms by their index and learns from duels between them; every round has the same arms."""
+
+    def _start_index(self, rule: Any, state_class: Any) -> None:
+        """Begin with a fresh state, ``state_class.new(n_arms)``: now, or in the first round if n_arms is not given."""
+        self._state_class = state_class
+        self._begin(rule, state_class.new(self._n_arms or 0))
+
+    def _settle(self, n_arms: int, n_features: int) -> Any:
+        if self._n_arms is not None:
+            return None
+        before = self._state
+        self._start(self._rule, self._state_class.new(n_arms))
+        self._n_arms = n_arms
+        return before
+
+    def _unsettle(self, before: Any) -> None:
+        self._n_arms = None
+        self._start(self._rule, before)
