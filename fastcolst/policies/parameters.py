@@ -61,14 +61,15 @@ Seed = int | np.integer[Any] | Sequence[int] | SeedSequence | BitGenerator | Gen
 def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Fields that the rules of linear policies have in common, from a constructor's arguments.
 
-    estimator and model, registered; horizon, 0 where T is not told; width_scale, negative for sqrt(d log T).
+    estimator and model, registered; horizon, 0 where T is not told; width_scale, negative for sqrt(d log T). The last
+    two need not be among the arguments.
 
     Raises
     ------
     ValueError
         For a bad argument.
     """
-    horizon, scale = parameters["horizon"], parameters["width_scale"]
+    horizon, scale = parameters.get("horizon"), parameters.get("width_scale")
     return {
         "model": comparison_model(parameters["comparison"]),
         "estimator": engine_of(parameters["estimator"]),
