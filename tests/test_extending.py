@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, flags=re.DOTALL))
 TOML, COMMANDS = (re.search(rf"```{kind}\n(.*?)```", PAGE, flags=re.DOTALL)[1] for kind in ("toml", "bash"))
-CLASSES = ("greedy.py", "normalised.py", "sech.py", "seasons.py")
+CLASSES = ("idea.py", "greedy.py", "normalised.py", "sech.py", "seasons.py")
 MOST_LINES = 40
 
 
@@ -100,10 +100,20 @@ def test_the_models_noise_has_differences_of_its_law(folder):
         assert model.pdf(u) == pytest.approx((model.cdf(u + h) - model.cdf(u - h)) / (2 * h), rel=1e-6)
 
 
-def test_the_file_that_uses_them_runs(folder):
-    done = subprocess.run([sys.executable, "use.py"], env=environment(), capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(("file", "label"), [("use.py", "greedy"), ("idea.py", "idea")])
+def test_the_files_that_are_run_run(folder, file, label):
+    done = subprocess.run([sys.executable, file], env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "greedy" in done.stdout and "Random" in done.stdout
+    assert label in done.stdout and "Random" in done.stdout
+
+
+def test_the_idea_is_better_than_random_pairs(folder):
+    from idea import Idea
+
+    policies = {"idea": Idea, "Random": fc.UniformPairs()}
+    scenario = fc.Scenario.hard(n_arms=10, n_features=5)
+    regret = fc.simulate(policies, scenario, 1000, runs=2, rng=1, checkpoints=1).weak_regret
+    assert np.all(regret["idea"] < 0.7 * regret["Random"])
 
 
 def test_the_commands_run_and_processes_compute_what_threads_do(folder):

@@ -15,6 +15,7 @@ from fastcolst._registry import ESTIMATOR, MODEL, POLICY, find, known
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS
 from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.words import SCORES
+from fastcolst.experiments.players import PlainPolicy, is_plain
 from fastcolst.paper.parts import TARGETS, Settings
 
 if TYPE_CHECKING:
@@ -232,7 +233,8 @@ def new_policy(name: str, arguments: argparse.Namespace, **sizes: Any) -> Any:
     cls = _policy_class(name, "--policy")
     options = {"comparison": arguments.comparison, "estimator": _estimator(arguments), **sizes}
     accepted = inspect.signature(cls).parameters
-    return cls(**{option: value for option, value in options.items() if option in accepted})
+    given = {option: value for option, value in options.items() if option in accepted}
+    return PlainPolicy(cls, given) if is_plain(cls) else cls(**given)
 
 
 def _estimator(arguments: argparse.Namespace) -> Any:

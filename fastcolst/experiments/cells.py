@@ -8,17 +8,17 @@ import socket
 import threading
 from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import CancelledError
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.mle import MLE
+from fastcolst.experiments.players import Player
 from fastcolst.experiments.problems import Problem
 from fastcolst.experiments.simulation import Plan, Record, play_run
 from fastcolst.experiments.tables import Recipe
-from fastcolst.policies.policy import Policy
 
 __all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cell", "warm"]
 
@@ -98,7 +98,7 @@ class Outcome(NamedTuple):
     worker: str
 
 
-_WARM: set[tuple[type, ...]] = set()
+_WARM: set[tuple[Any, ...]] = set()
 """Kinds of rules whose kernels this process has compiled or loaded."""
 
 
@@ -123,7 +123,7 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
 
 
-def warm(policy: Policy, say: Callable[[str], None] | None = None) -> None:
+def warm(policy: Player, say: Callable[[str], None] | None = None) -> None:
     """Compile a policy's kernels before its time is taken, and before threads would queue for the compiler."""
     if policy.kind not in _WARM:
         if say is not None:
@@ -138,7 +138,7 @@ def _round_seconds(recipe: Recipe, problem: Problem) -> float:
     contexts = 0.2 + 0.003 * n * d
     choice = 0.3 + 0.02 * n + 0.00005 * n * d * d
     exact = 0.5 + 0.3 * d if isinstance(estimator_of(recipe.parameters.get("estimator", "sgd")), MLE) else 0.0
-    return 1e-6 * (contexts + recipe.cls.choice_cost * choice + exact)
+    return 1e-6 * (contexts + recipe.choice_cost * choice + exact)
 
 
 def _block_runs(recipe: Recipe, setting: Setting, runs: int) -> int:

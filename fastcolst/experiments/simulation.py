@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from fastcolst._checks import answer, as_array, brief, check_memory, count, entries, is_a, looked_at, whole_number
 from fastcolst._files import optional_import
 from fastcolst._version import __version__
+from fastcolst.experiments.players import ChoiceError, Player, play_rounds, player_of
 from fastcolst.experiments.problems import Problem
 from fastcolst.experiments.results import Result
-from fastcolst.policies.policy import Policy
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
 __all__ = ["Plan", "Record", "checkpoint_rounds", "play_run", "processors", "simulate"]
@@ -41,7 +41,7 @@ POLL_SECONDS = 0.1
 
 
 def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, how often
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, Any],
     scenario: Problem,
     horizon: int,
     runs: int = 1,
@@ -56,7 +56,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     ----------
     policies : dict of label to policy
         Templates: each run gets a fresh copy with its own stream, in which an open ``horizon`` and ``n_arms`` are
-        filled in. The templates stay as they are.
+        filled in. The templates stay as they are. A plain Python class or object with ``select(contexts)``, which
+        returns two indices, and ``update(duel, first_won)`` plays as well, slowly; see Notes.
     scenario : Scenario
         The problem, or anything else with what :class:`fastcolst.experiments.problems.Problem` asks for. Each run's
         contexts and answers are drawn once and shared by all policies.
@@ -81,12 +82,17 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     Raises
     ------
     ValueError
-        For an argument outside its range, or when a policy's numbers stop being finite.
+        For an argument outside its range, or when a policy's numbers stop being finite, or a plain one's ``select``
+        returns what is no pair of indices.
 
     Notes
     -----
     Kernels release the GIL, so threads run side by side. Memory does not grow with the horizon. Ctrl-C is answered
     between two chunks, within a second.
+
+    A plain class is constructed for each run, with those of ``n_features``, ``n_arms``, ``horizon`` and ``rng`` (a
+    NumPy Generator, the run's own) that its constructor names. A plain object is deep-copied for each run, and its
+    attribute ``rng``, where it has one, is then such a Generator. What draws from there alone repeats with the seed.
 
     References
     ----------
@@ -118,7 +124,7 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     records = [Record(plan) for _ in range(runs)]
     stop = threading.Event()
 
-    def play(run: int) -> list[Policy]:
+    def play(run: int) -> list[Player]:
         """Play a run; of one run the policies are kept, which may remember every comparison."""
         policies = play_run(plan, run, records[run], stop)
         return list(policies.values()) if run == 0 else []
@@ -146,13 +152,13 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
 class Plan(NamedTuple):
     """What all runs share."""
 
-    templates: dict[str, Policy]
+    templates: dict[str, Player]
     scenario: Problem
     horizon: int
     entropy: int
     checkpoints: NDArray[np.int64]
 
-    def policy(self, label: str, run: int) -> Policy:
+    def policy(self, label: str, run: int) -> Player:
         """The policy of a run, fresh."""
         key = SeedSequence(self.entropy, spawn_key=(POLICY, run, *label_key(label)))
         return self.templates[label].fresh_for(self.scenario.n_features, self.scenario.n_arms, self.horizon, key)
@@ -168,7 +174,7 @@ class Record:
         self.rounds_played = 0
 
 
-def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dict[str, Policy]:
+def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dict[str, Player]:
     """Play one run with every policy, chunk by chunk, into its record; return early once ``stop`` is set.
 
     Returns the policies as they are then.
@@ -185,8 +191,16 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
         for label, policy in policies.items():
             trace = traces[label][: n_rounds + 1]
             start = time.thread_time()
-            played = policy.play(chunk, trace)
+            try:
+                played = play_rounds(policy, chunk, trace, stop)
+            except ChoiceError as error:
+                raise ValueError(f"policy {label!r}, run {run}, {error}") from None
+            except Exception as error:
+                error.add_note(f"policy {label!r}, run {run}, in the rounds after {before:,}")
+                raise
             record.seconds[label] += time.thread_time() - start
+            if stop.is_set():
+                return policies
             if played < n_rounds:
                 raise ValueError(
                     f"policy {label!r}, run {run}, round {before + played + 1}: a context, utility, width or estimate "
@@ -208,9 +222,9 @@ def _bar(total: int, wanted: bool) -> AbstractContextManager[Any]:
     return bar
 
 
-def _watch(futures: list[Future[list[Policy]]], records: list[Record], bar: Any) -> None:
+def _watch(futures: list[Future[list[Player]]], records: list[Record], bar: Any) -> None:
     """Wait for the runs to end or for one to fail, looking up now and then."""
-    pending: set[Future[list[Policy]]] = set(futures)
+    pending: set[Future[list[Player]]] = set(futures)
     while pending:
         done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
         if bar is not None:
@@ -240,14 +254,17 @@ def _result(plan: Plan, records: list[Record]) -> Result:
     )
 
 
-def _templates(policies: Any) -> dict[str, Policy]:
+def _templates(policies: Any) -> dict[str, Player]:
     wanted = "a dict of labels and policies"
-    templates = entries("policies", policies, wanted) if is_a(Mapping, policies) else {}
-    if not templates:
+    given = entries("policies", policies, wanted) if is_a(Mapping, policies) else {}
+    if not given:
         raise ValueError(f"policies is {brief(policies)}; {wanted} is wanted")
-    for label, policy in templates.items():
-        if not is_label(label) or not isinstance(policy, Policy):
+    templates = {}
+    for label, policy in given.items():
+        player = player_of(policy)
+        if not is_label(label) or player is None:
             raise ValueError(f"policies has {brief(label)}: {brief(policy)}; a label and a policy are wanted")
+        templates[label] = player
     return templates
 
 
@@ -263,7 +280,7 @@ def _problem(scenario: Any) -> Problem:
     return problem
 
 
-def _check_fit(templates: dict[str, Policy], scenario: Problem, horizon: int) -> None:
+def _check_fit(templates: dict[str, Player], scenario: Problem, horizon: int) -> None:
     for label, policy in templates.items():
         try:
             policy.fresh_for(scenario.n_features, scenario.n_arms, horizon, 0)

@@ -21,6 +21,7 @@ from fastcolst._checks import answer, brief, count, entries, is_a, path_text, wh
 from fastcolst._files import read_toml
 from fastcolst.experiments.cells import MOST_CHECKPOINTS, Setting, Work, check_amounts
 from fastcolst.experiments.executors import check_executor, compute_cell_for, run_on, run_on_threads
+from fastcolst.experiments.players import Player, player_of
 from fastcolst.experiments.problems import Problem
 from fastcolst.experiments.progress import Progress, tell
 from fastcolst.experiments.simulation import checkpoint_rounds, is_label, processors
@@ -55,7 +56,7 @@ class Study:
     policies : dict of label to policy
         A policy object, as :func:`fastcolst.simulate` takes it, or a table: ``{"name": "CoLSTIM", "ridge": 1.0}``, the
         class's name and its keyword arguments. A table's policy plays scenarios of any number of features. A policy's
-        random stream depends on its label.
+        random stream depends on its label. Plain Python classes and objects as for :func:`fastcolst.simulate`.
     scenarios : dict of label to scenario
         A :class:`fastcolst.Scenario`, a :class:`fastcolst.ScoredArms` or another problem, or a table:
         ``{"name": "hard", "n_arms": 20}``, ``{"theta": [1.0, 0.5], "n_arms": 5}``, ``{"name": "file", "path": ...}``.
@@ -90,7 +91,7 @@ class Study:
     24
     """
 
-    policies: Mapping[str, Policy | Mapping[str, Any]]
+    policies: Mapping[str, Any]
     scenarios: Mapping[str, Problem | Mapping[str, Any]]
     horizon: int | Mapping[str, int]
     runs: int = 1
@@ -143,9 +144,9 @@ class Study:
             given = self.policies[label]
             for n_features, horizons in sizes.items():
                 try:
-                    template = given if isinstance(given, Policy) else recipe.build(n_features)
+                    template: Player = given if isinstance(given, Policy) else recipe.build(n_features)
                     for i, (n_arms, horizon) in enumerate(horizons.items()):
-                        if i == 0 or recipe.parameters["n_arms"] not in (None, n_arms):
+                        if i == 0 or recipe.parameters.get("n_arms") not in (None, n_arms):
                             template.fresh_for(n_features, n_arms, horizon, 0)
                 except ValueError as error:
                     raise ValueError(f"policy {label!r}: {error}") from None
@@ -318,13 +319,11 @@ def _labelled(name: str, table: Any) -> dict[str, Any]:
     by_label = entries(name, table) if is_a(Mapping, table) else {}
     if not by_label:
         raise ValueError(f"{name} is {brief(table)}; a dict of labels and {name} is wanted")
-    wanted = Policy if name == "policies" else Problem
+    what = "policy" if name == "policies" else "problem"
     for label, value in by_label.items():
-        if not is_label(label) or not is_a((wanted, Mapping), value):
-            raise ValueError(
-                f"{name} has {brief(label)}: {brief(value)}; a label and a {wanted.__name__.lower()} or a table are "
-                "wanted"
-            )
+        known = player_of(value) is not None if name == "policies" else is_a(Problem, value)
+        if not is_label(label) or not (known or is_a(Mapping, value)):
+            raise ValueError(f"{name} has {brief(label)}: {brief(value)}; a label and a {what} or a table are wanted")
     return by_label
 
 

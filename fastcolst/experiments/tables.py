@@ -18,6 +18,7 @@ from fastcolst._files import FileFormatError, open_arrays
 from fastcolst._registry import ESTIMATOR, LAW, MODEL, POLICY, PROBLEM, add, find, is_ours, known, name_of, table_of
 from fastcolst.comparison import comparison_model
 from fastcolst.estimation.estimators import estimator_of
+from fastcolst.experiments.players import OFFERED, PlainPolicy, Player, is_plain
 from fastcolst.experiments.problems import Problem, Scenario, ScoredArms
 from fastcolst.policies.policy import Policy
 
@@ -49,17 +50,34 @@ _NAMED: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
 
 
 class Recipe(NamedTuple):
-    """What builds a policy: its class, and its arguments apart from those of :data:`FROM_ELSEWHERE`."""
+    """What builds a policy: its class, and its arguments apart from those of :data:`FROM_ELSEWHERE`.
 
-    cls: type[Policy]
+    ``given`` is a plain object with ``select`` and ``update`` in place of arguments, or None.
+    """
+
+    cls: type
     parameters: dict[str, Any]
+    given: Any = None
 
-    def build(self, n_features: int) -> Policy:
-        """A policy for contexts of so many features."""
-        return self.cls(**{"n_features": n_features, **self.parameters})
+    def build(self, n_features: int) -> Player:
+        """Who plays contexts of so many features."""
+        if self.given is not None:
+            return PlainPolicy(self.given)
+        if is_plain(self.cls):
+            return PlainPolicy(self.cls, self.parameters)
+        policy: Policy = self.cls(**{"n_features": n_features, **self.parameters})
+        return policy
+
+    @property
+    def choice_cost(self) -> float:
+        """What a choice takes as a multiple of CoLSTIM's; see :class:`fastcolst.Policy`."""
+        return float(getattr(self.cls, "choice_cost", PlainPolicy.choice_cost))
 
     def table(self) -> dict[str, Any]:
         """Every argument, defaults included: what the policy's numbers depend on."""
+        if self.given is not None:
+            found: dict[str, Any] = table_of(self.given)
+            return found
         checked = {key: _NAMED[key][1](v, key) if key in _NAMED else v for key, v in self.parameters.items()}
         return {"name": name_of(self.cls), **{key: table_of(value) for key, value in checked.items()}}
 
@@ -69,28 +87,40 @@ def policy_name(table: Table, where: str) -> str:
     return _choice(table, POLICY, where)[0]
 
 
-def recipe_of(policy: Policy | Table, where: str) -> Recipe:
-    """The recipe of a policy, or of a table with its name and keyword arguments.
+def recipe_of(policy: Any, where: str) -> Recipe:
+    """The recipe of a policy or a plain class or object, or of a table with its name and keyword arguments.
 
     Raises
     ------
     ValueError
         For an unknown name, key or model; opens with ``where``.
     """
+    given: Mapping[str, Any] = {}
     if isinstance(policy, Policy):
         cls, given = type(policy), policy.get_params()
         wanted = _arguments(cls)
+    elif isinstance(policy, type):
+        cls, wanted = policy, _arguments(policy)
+    elif not isinstance(policy, Mapping):
+        return Recipe(type(policy), {}, policy)
     else:
         cls = _choice(policy, POLICY, where)[1]
         wanted = _arguments(cls)
         check_keys(policy, ("name", *wanted), where)
         given = {key: _built(key, value, where) for key, value in policy.items()}
-    return Recipe(cls, {key: _carried(key, given.get(key, default)) for key, default in wanted.items()})
+    values = {key: given.get(key, default) for key, default in wanted.items()}
+    left_out = inspect.Parameter.empty
+    return Recipe(cls, {key: _carried(key, value) for key, value in values.items() if value is not left_out})
 
 
-def _arguments(cls: type[Policy]) -> dict[str, Any]:
-    parameters = inspect.signature(cls).parameters.values()
-    return {p.name: p.default for p in parameters if p.name not in FROM_ELSEWHERE}
+def _arguments(cls: type) -> dict[str, Any]:
+    """A class's arguments with their defaults; empty where there is none, or a plain class is offered one in a run."""
+    offered = OFFERED if is_plain(cls) else ()
+    return {
+        p.name: p.empty if p.name in offered else p.default
+        for p in inspect.signature(cls).parameters.values()
+        if p.name not in FROM_ELSEWHERE and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
 
 
 def _carried(key: str, value: Any) -> Any:

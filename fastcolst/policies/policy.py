@@ -64,15 +64,18 @@ class Policy:
     ``super().__init__(locals())`` first and then ``self._begin(rule, state)``; see :mod:`fastcolst.extend`.
 
     What simulations ask of a policy, besides its parameters, is :meth:`fresh_for`, :meth:`play`, :meth:`warm_play`,
-    :meth:`trouble`, ``kind`` and ``choice_cost``.
+    :meth:`trouble`, ``kind``, ``choice_cost`` and ``rounds_at_once``.
 
     Attributes
     ----------
     choice_cost : float
         Of a class: what a choice takes as a multiple of CoLSTIM's, roughly, by which studies are cut into cells.
+    rounds_at_once : int
+        Of a class: how many rounds a simulation may let it play before it answers Ctrl-C.
     """
 
     choice_cost: ClassVar[float] = 1.0
+    rounds_at_once: ClassVar[int] = 2**62
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         signature = inspect.signature(type(self).__init__)
