@@ -30,7 +30,7 @@ _HOME = {
     "SupCoLSTIM": "policies",
     "UniformPairs": "policies",
     "Scenario": "experiments.problems",
-    "ScoredArms": "experiments.problems",
+    "ScoredArms": "experiments.scored",
     "Fit": "estimation.fit",
     "PreferenceRegression": "estimation.sklearn",
     "fit": "estimation.fit",

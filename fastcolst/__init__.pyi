@@ -14,10 +14,10 @@ from fastcolst.estimation.fit import Fit as Fit
 from fastcolst.estimation.fit import fit as fit
 from fastcolst.estimation.sklearn import PreferenceRegression as PreferenceRegression
 from fastcolst.experiments.problems import Scenario as Scenario
-from fastcolst.experiments.problems import ScoredArms as ScoredArms
 from fastcolst.experiments.results import FileFormatError as FileFormatError
 from fastcolst.experiments.results import Result as Result
 from fastcolst.experiments.results import load_result as load_result
+from fastcolst.experiments.scored import ScoredArms as ScoredArms
 from fastcolst.experiments.simulation import simulate as simulate
 from fastcolst.experiments.studies import Study as Study
 from fastcolst.experiments.studies import StudyResult as StudyResult

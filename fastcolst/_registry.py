@@ -189,11 +189,13 @@ def imported(place: str) -> Any:
     ValueError
         There is no such thing, or the module fails while it is imported.
     """
-    module, _, names = place.partition(":")
+    module, colon, names = place.partition(":")
+    if not (module and colon and names):  # nothing is imported for a word that is no place
+        raise ValueError(f"{brief(place)}, which is no place; 'package.module:name' is wanted")
     try:
         return reduce(getattr, names.split("."), importlib.import_module(module))
     except Exception as error:  # whatever a module of one's own may raise
-        raise ValueError(f"{place!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{brief(place)}, which cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _is_of(kind: str, value: Any) -> bool:

@@ -78,7 +78,7 @@ def test_generic_functions_keep_name_and_documentation():
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_generic_functions_without_method_or_body_say_so(cls):
-    from fastcolst.experiments.problems import fill
+    from fastcolst.experiments.laws import fill
 
     with pytest.raises(TypeError, match=f"{cls.__name__} has no method fill"):
         fill(cls(), None, None)

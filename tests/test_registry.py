@@ -145,11 +145,11 @@ def test_a_class_that_is_defined_anew_takes_the_name_over(mine):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nowhere_at_all:X", r"'nowhere_at_all:X' cannot be imported: ModuleNotFoundError"),
-        ("math:X", r"'math:X' cannot be imported: AttributeError"),
+        ("nowhere_at_all:X", r"'nowhere_at_all:X', which cannot be imported: ModuleNotFoundError"),
+        ("math:X", r"'math:X', which cannot be imported: AttributeError"),
         ("math:sin", r"'math:sin' is no comparison model: a class with the methods cdf, pdf, raw, perturb is wanted"),
         ("fastcolst.policies:CoLSTIM", r"is no comparison model"),
-        (":", r"':' cannot be imported"),
+        (":", r"':', which is no place; 'package.module:name' is wanted"),
         ("nobody", r"comparison is 'nobody'; wanted one of 'bradley-terry', "),
     ],
 )
@@ -165,7 +165,9 @@ def test_a_module_that_fails_is_one_line_of_the_command_line(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert main(["simulate", "--policies", "broken_of_mine:X"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("fastcolst: error: argument --policies: 'broken_of_mine:X' cannot be imported: SyntaxError")
+    assert error.startswith(
+        "fastcolst: error: argument --policies: 'broken_of_mine:X', which cannot be imported: SyntaxError"
+    )
     assert error.count("\n") == 1
 
 

@@ -11,7 +11,7 @@ from numpy.random import SFC64, Generator, SeedSequence
 
 import fastcolst as fc
 from fastcolst import streams
-from fastcolst.experiments import problems
+from fastcolst.experiments import scored
 
 RNG = np.random.default_rng(5)
 CONTEXTS = RNG.normal(size=(7, 4, 3))
@@ -70,7 +70,7 @@ def test_equal_scores_are_decided_by_a_fair_coin_and_different_ones_by_the_score
     """5,000 coins; |heads - 2,500| < 4 sd: false alarm 6e-5."""
     latent = fc.ScoredArms(CONTEXTS, SCORES).start(1, 0).next_chunk(5_000).latent
     assert abs(np.sum(latent > 0) - 2_500) < 4 * np.sqrt(1_250) and np.all(latent != 0)
-    smallest = problems.SMALLEST_SCORE
+    smallest = scored.SMALLEST_SCORE
     for a, b in ((smallest, np.nextafter(smallest, 1.0)), (1e30, np.nextafter(1e30, 0.0)), (0.0, smallest)):
         assert np.all(np.sign(a - b + latent) == np.sign(a - b))
 
@@ -78,7 +78,7 @@ def test_equal_scores_are_decided_by_a_fair_coin_and_different_ones_by_the_score
 def test_threads_and_chunks_do_not_matter(monkeypatch):
     arguments = ({"Random": fc.UniformPairs()}, fc.ScoredArms(CONTEXTS, SCORES), rounds(300, 50))
     one = fc.simulate(*arguments, runs=3, rng=1, threads=1)
-    monkeypatch.setattr(problems, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(scored, "CHUNK_BYTES", 1)
     assert one.same_numbers(fc.simulate(*arguments, runs=3, rng=1, threads=3))
 
 

@@ -20,7 +20,7 @@ from twins import OURS
 
 import fastcolst as fc
 from fastcolst import _compile, reference, streams
-from fastcolst.experiments import problems, simulation
+from fastcolst.experiments import laws, problems, simulation
 
 CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
 """The exact estimator has tests of its own, and is slow as plain Python."""
@@ -283,7 +283,7 @@ def test_compilation_is_over_before_the_runs_begin(monkeypatch):
     """Or it would count as a policy's time."""
 
     def n_signatures():
-        return sum(len(kernel.signatures) for kernel in _compile.KERNELS if kernel is not problems.fill_chunk)
+        return sum(len(kernel.signatures) for kernel in _compile.KERNELS if kernel is not laws.fill_chunk)
 
     before, play_run = [], simulation.play_run
 

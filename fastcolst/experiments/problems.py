@@ -8,23 +8,23 @@ same luck.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from copy import deepcopy
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import answer, check_memory, choice, count, feature_rows
-from fastcolst._compile import generic, helper, kernel, register, registered
-from fastcolst.comparison import comparison_model, perturb, raw
-from fastcolst.kernels.linalg import utilities
+from fastcolst._checks import check_memory, choice, count, feature_rows, looked_at, real_numbers, whole_number
+from fastcolst._compile import registered
+from fastcolst._registry import table_of
+from fastcolst.comparison import comparison_model
+from fastcolst.experiments.laws import Ball, FixedContexts, GivenRounds, fill, fill_chunk, in_ball
+from fastcolst.experiments.truths import GivenTheta, OwnUtility, ThetaInShell, ThetaOnCorners
 from fastcolst.policies.protocol import Chunk
-from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generator, key_of
+from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, generator
 
-__all__ = ["Ball", "FixedContexts", "Scenario", "ScoredArms"]
+__all__ = ["Problem", "Run", "Scenario", "check_length"]
 
 CHUNK_BYTES = 2**20
 """Size of a chunk's contexts: so large that a kernel's call costs nothing, small enough for the processor's cache."""
@@ -33,104 +33,13 @@ LARGEST_CUBE = 12
 """Dimension of the largest cube whose corners are arms."""
 
 
-@generic
-def fill(self: Any, rng: Any, out: Any) -> None:
-    """Draw the contexts of one round into ``out``, (n_arms, n_features) float64."""
-    raise TypeError(f"{type(self).__name__} has no method fill")
-
-
-@register
-class Ball(NamedTuple):
-    """Contexts uniform in the unit ball, afresh every round, for (n, d) = (n_arms, n_features).
-
-    A point uniform on the sphere in d + 2 dimensions without two of its coordinates is uniform in the ball: normal
-    variates g, h, and g / sqrt(|g|^2 + h_1^2 + h_2^2).
-
-    Parameters
-    ----------
-    spare : (2, n) float64
-        Scratch for h and then for the lengths.
-    rejected : (n,) int64
-        Scratch for :func:`fastcolst.streams.fill_normal`.
-    """
-
-    spare: Any
-    rejected: Any
-
-    @classmethod
-    def of(cls, n_arms: int) -> Ball:
-        """With its scratch; one for each run."""
-        return cls(np.empty((2, n_arms)), np.empty(n_arms, np.int64))
-
-    def fill(self, rng: Any, out: Any) -> None:
-        """Draw one round's contexts. O(n d)."""
-        n, d = out.shape
-        length, other = self.spare[0], self.spare[1]
-        state = fill_normal(key_of(rng), length, self.rejected)
-        state = fill_normal(state, other, self.rejected)
-        for i in range(n):
-            length[i] = length[i] * length[i] + other[i] * other[i]
-        for k in range(d):
-            state = fill_normal(state, out[:, k], self.rejected)
-            for i in range(n):
-                length[i] += out[i, k] * out[i, k]
-        for i in range(n):
-            length[i] = 1.0 / np.sqrt(length[i])
-        for k in range(d):
-            for i in range(n):
-                out[i, k] *= length[i]
-
-
-@register
-class FixedContexts(NamedTuple):
-    """The same contexts every round, (n_arms, n_features) float64."""
-
-    contexts: Any
-
-    def fill(self, rng: Any, out: Any) -> None:
-        """Copy the contexts."""
-        for i in range(out.shape[0]):
-            for k in range(out.shape[1]):
-                out[i, k] = self.contexts[i, k]
-
-
-@kernel
-def fill_chunk(law: Any, model: Any, theta: Any, contexts_rng: Any, outcomes_rng: Any, chunk: Any) -> None:
-    """Fill a chunk of rounds.
-
-    Parameters
-    ----------
-    law : what draws contexts
-    model : the true comparison model, whose G* decides duels
-    theta : (d,) float64, the true parameter
-    contexts_rng, outcomes_rng : numpy.random.Generator
-        One stream each, so that neither depends on the other.
-    chunk : Chunk
-        Overwritten.
-
-    Notes
-    -----
-    O(n d) a round besides the law's cost.
-    """
-    for r in range(chunk.contexts.shape[0]):
-        fill(law, contexts_rng, chunk.contexts[r].T)
-        utilities(theta, chunk.contexts[r], chunk.utilities[r])
-        chunk.best[r] = chunk.utilities[r].max()
-        chunk.latent[r] = _latent(model, outcomes_rng)
-
-
-@helper
-def _latent(model: Any, rng: Any) -> float:
-    first = perturb(model, raw(model, rng))
-    return first - perturb(model, raw(model, rng))
-
-
 @runtime_checkable
 class Problem(Protocol):
     """What :func:`fastcolst.simulate` asks of a problem: its sizes, and runs.
 
     A run has ``theta`` (d,), ``chunk_rounds`` (int) and ``next_chunk(n_rounds)``, which fills a
-    :class:`fastcolst.policies.protocol.Chunk` with at most that many rounds.
+    :class:`fastcolst.policies.protocol.Chunk` with at most that many rounds. A problem that ends says after how many
+    rounds by an attribute ``n_rounds``.
     """
 
     n_arms: int
@@ -140,56 +49,24 @@ class Problem(Protocol):
         """Begin a run with streams of its own."""
 
 
-class GivenTheta(NamedTuple):
-    """One true parameter for all runs."""
-
-    theta: NDArray[np.float64]
-
-    def draw(self, rng: Generator) -> NDArray[np.float64]:
-        """Return the parameter."""
-        return self.theta.copy()
-
-
-class ThetaInShell(NamedTuple):
-    """Afresh for each run, uniform among the parameters with a norm between two bounds."""
-
-    n_features: int
-    lowest: float
-    highest: float
-
-    def draw(self, rng: Generator) -> NDArray[np.float64]:
-        """Return a parameter."""
-        direction = rng.standard_normal(self.n_features)
-        inner = (self.lowest / self.highest) ** self.n_features
-        radius = self.highest * (inner + (1.0 - inner) * rng.random()) ** (1.0 / self.n_features)
-        return direction * (radius / np.linalg.norm(direction))
-
-
-class ThetaOnCorners(NamedTuple):
-    """Afresh for each run, uniform among the corners of a cube."""
-
-    n_features: int
-    half_side: float
-
-    def draw(self, rng: Generator) -> NDArray[np.float64]:
-        """Return a parameter."""
-        return np.where(rng.random(self.n_features) < 0.5, self.half_side, -self.half_side).astype(np.float64)
-
-
 class Run:
     """One run of a scenario: its true parameter and its streams, which fill chunk after chunk.
 
-    ``theta`` (d,) is the true parameter, ``fills`` counts the chunks filled.
+    ``theta`` (d,) is the true parameter, (0,) where there is none; ``fills`` counts the chunks filled.
     """
 
-    def __init__(self, law: Any, model: Any, theta: NDArray[np.float64], n_arms: int, entropy: int, run: int) -> None:
+    def __init__(
+        self, scenario: Scenario, law: Any, theta: NDArray[np.float64], streams: tuple[Any, Any], utility: Any
+    ) -> None:
         self.theta = theta
         self.fills = 0
-        self._law, self._model = law, model
-        self._rngs = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
-        d = len(theta)
-        m = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n_arms)))
-        self._chunk = Chunk(np.empty((m, d, n_arms)), np.empty((m, n_arms)), np.empty(m), np.empty(m))
+        self._rounds = 0
+        self._law, self._model, self._rngs, self._utility = law, scenario.comparison, streams, utility
+        n, d = scenario.n_arms, scenario.n_features
+        self._linear = theta if utility is None else np.zeros(d)
+        self._left = math.inf if scenario.n_rounds is None else scenario.n_rounds
+        m = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n)))
+        self._chunk = Chunk(np.empty((m, d, n)), np.empty((m, n)), np.empty(m), np.empty(m))
 
     @property
     def chunk_rounds(self) -> int:
@@ -198,28 +75,39 @@ class Run:
 
     def next_chunk(self, n_rounds: int) -> Chunk:
         """The next rounds; valid until the next call. The sequence of rounds does not depend on how it is cut."""
+        if n_rounds > self._left - self._rounds:
+            raise ValueError(f"n_rounds is {n_rounds}; of {self._left} rounds {self._left - self._rounds} are left")
         chunk = self._chunk if n_rounds == self.chunk_rounds else Chunk(*(array[:n_rounds] for array in self._chunk))
         with np.errstate(over="ignore"):  # without the JIT, SplitMix64's wrap-around would warn
-            fill_chunk(self._law, self._model, self.theta, *self._rngs, chunk)
+            fill_chunk(self._law, self._model, self._linear, *self._rngs, chunk)
+        if self._utility is not None:
+            self._utility.evaluate(chunk.contexts.transpose(0, 2, 1), self._rounds, chunk.utilities)
+            chunk.utilities.max(axis=1, out=chunk.best)
         self.fills += 1
+        self._rounds += n_rounds
         return chunk
 
 
 class Scenario:
-    """A contextual problem under a linear stochastic transitivity model.
+    """A contextual problem under a linear stochastic transitivity model, or with a utility of one's own.
 
     Parameters
     ----------
-    theta : (n_features,) array_like
-        The true parameter.
+    theta : (n_features,) array_like, optional
+        The true parameter: the utility of an arm is x'theta.
     n_arms : int, optional
         Arms of every round; may be left out when ``contexts`` is an array.
     comparison : str or model, default "bradley-terry"
         The model that answers: G* and F*.
     contexts : "ball", "fixed", array or NamedTuple with ``fill(rng, out)``
         "ball": uniform in the unit ball, afresh every round. "fixed": so drawn once a run, then kept. An array (n_arms,
-        n_features): those. A law of one's own draws a round's contexts into ``out``, (n_arms, n_features), from a NumPy
-        Generator.
+        n_features): those. An array (T, n_arms, n_features): those of each round; the problem ends after T. A law of
+        one's own draws a round's contexts into ``out``, (n_arms, n_features), from a NumPy Generator.
+    utility : callable or "package.module:function", optional
+        In place of ``theta``: maps contexts (n_arms, n_features) to utilities (n_arms,), or, which is faster, those of
+        several rounds (m, n_arms, n_features) to (m, n_arms). Called from Python, once for many rounds where it may be.
+    n_features : int, optional
+        Of the contexts; may be left out where ``theta`` or an array of contexts tells it.
 
     Raises
     ------
@@ -242,16 +130,29 @@ class Scenario:
     def __init__(
         self,
         *,
-        theta: ArrayLike,
+        theta: ArrayLike | None = None,
         n_arms: int | None = None,
         comparison: Any = "bradley-terry",
         contexts: Any = "ball",
+        utility: Any = None,
+        n_features: int | None = None,
     ) -> None:
-        parameter = feature_rows("theta", theta, None, ndim=1)
-        self._setup(parameter.size, n_arms, comparison, contexts)
-        self._theta: GivenTheta | ThetaInShell | ThetaOnCorners = GivenTheta(parameter.copy())
+        if (theta is None) == (utility is None):
+            found = "theta is missing" if theta is None else "theta is given, and utility as well"
+            raise ValueError(f"{found}; one of theta and utility is wanted")
+        told = None if n_features is None else count("n_features", n_features)
+        parameter = None if theta is None else feature_rows("theta", theta, None, ndim=1)
+        if parameter is not None and told not in (None, parameter.size):
+            raise ValueError(f"n_features is {told} and theta has {parameter.size}; equal numbers are wanted")
+        self._setup(told if parameter is None else parameter.size, n_arms, comparison, contexts)
+        self._truth: GivenTheta | ThetaInShell | ThetaOnCorners | OwnUtility
         self._named: dict[str, Any] = {}
-        self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
+        if parameter is not None:
+            self._truth = GivenTheta(parameter.copy())
+            self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
+        else:
+            self._truth = OwnUtility.of(utility, self._few_rounds())
+            self._text = f"Scenario(utility={table_of(self._truth.function)!r}, {self._settings()})"
 
     @classmethod
     def _norm_between(
@@ -259,7 +160,7 @@ class Scenario:
     ) -> Scenario:
         scenario = cls.__new__(cls)
         scenario._setup(count("n_features", n_features), n_arms, comparison, "ball")
-        scenario._theta = ThetaInShell(scenario.n_features, lowest, highest)
+        scenario._truth = ThetaInShell(scenario.n_features, lowest, highest)
         scenario._named = {"name": name, "n_arms": scenario.n_arms, "n_features": scenario.n_features}
         sizes = f"n_arms={scenario.n_arms}, n_features={scenario.n_features}"
         scenario._text = f"Scenario.{name}({sizes}, comparison={scenario.comparison!r})"
@@ -330,16 +231,16 @@ class Scenario:
         scenario = cls.__new__(cls)
         corners = 2.0 * (np.arange(2**d)[:, np.newaxis] >> np.arange(d) & 1) - 1.0
         scenario._setup(d, None, comparison, corners if ball == "max" else corners / math.sqrt(d))
-        scenario._theta = ThetaOnCorners(d, 1.0 / math.sqrt(T))
+        scenario._truth = ThetaOnCorners(d, 1.0 / math.sqrt(T))
         scenario._named = {"name": "lower_bound", "rounds": T, "n_features": d, "ball": ball}
         sizes = f"rounds={T}, n_features={d}, ball={ball!r}"
         scenario._text = f"Scenario.lower_bound({sizes}, comparison={scenario.comparison!r})"
         return scenario
 
-    def _setup(self, n_features: int, n_arms: int | None, comparison: Any, contexts: Any) -> None:
-        self.n_features = n_features
+    def _setup(self, n_features: int | None, n_arms: int | None, comparison: Any, contexts: Any) -> None:
         self.comparison = comparison_model(comparison)
         self._contexts = contexts
+        self.n_rounds: int | None = None
         if n_arms is not None:
             n_arms = count("n_arms", n_arms)
         if isinstance(contexts, str):
@@ -347,21 +248,37 @@ class Scenario:
         elif callable(getattr(type(contexts), "fill", None)) and not isinstance(contexts, np.ndarray):
             self._contexts = registered(contexts, "contexts")
         else:
-            array = feature_rows("contexts", contexts, None, shape="(n_arms, n_features)").copy()
-            if array.shape[1] != n_features:
-                raise ValueError(
-                    f"contexts has {array.shape[1]} features and theta {n_features}; equal numbers are wanted"
-                )
-            if n_arms not in (None, len(array)):
-                raise ValueError(f"n_arms is {n_arms} and contexts has {len(array)} rows; equal numbers are wanted")
-            n_arms, self._contexts = len(array), array
+            array = _given_contexts(contexts)
+            *rounds, rows, features = array.shape
+            if n_features not in (None, features):
+                raise ValueError(f"contexts has {features} features and theta {n_features}; equal numbers are wanted")
+            if n_arms not in (None, rows):
+                raise ValueError(f"n_arms is {n_arms} and contexts has {rows} rows; equal numbers are wanted")
+            n_arms, n_features, self._contexts = rows, features, array
+            self.n_rounds = rounds[0] if rounds else None
         if n_arms is None:
             raise ValueError("n_arms is missing; only an array of contexts tells it")
+        if n_features is None:
+            raise ValueError("n_features is missing; only theta or an array of contexts tells it")
         check_memory("n_arms", n_arms, 8 * n_arms * n_features)
-        self.n_arms = n_arms
+        self.n_arms, self.n_features = n_arms, n_features
+
+    def _few_rounds(self) -> NDArray[np.float64]:
+        """Contexts such as a utility will see, (3, n_arms, n_features); arms change places, lest rows be columns."""
+        rng, shape = generator(0, CONTEXTS), (3, self.n_arms, self.n_features)
+        rounds = np.empty(shape)
+        for r in range(3):
+            if isinstance(self._contexts, np.ndarray):
+                given = self._contexts[min(r, len(self._contexts) - 1)] if self.n_rounds else self._contexts
+                rounds[r] = np.roll(given, r, axis=0)
+            elif isinstance(self._contexts, str):
+                rounds[r] = in_ball(rng, *shape[1:])
+            else:
+                fill(deepcopy(self._contexts), rng, rounds[r])
+        return rounds
 
     def _settings(self) -> str:
-        contexts = self._contexts.tolist() if isinstance(self._contexts, np.ndarray) else self._contexts
+        contexts = table_of(self._contexts) if isinstance(self._contexts, np.ndarray) else self._contexts
         return f"n_arms={self.n_arms}, comparison={self.comparison!r}, contexts={contexts!r}"
 
     def __repr__(self) -> str:
@@ -369,9 +286,14 @@ class Scenario:
 
     def get_params(self) -> dict[str, Any]:
         """What builds the scenario again: ``name`` ("easy", ...) and its arguments, or the class's own arguments."""
-        if isinstance(self._theta, GivenTheta):
-            kept = self._contexts.tolist() if isinstance(self._contexts, np.ndarray) else self._contexts
-            own = {"theta": self._theta.theta.tolist(), "n_arms": self.n_arms, "contexts": kept}
+        kept = (
+            self._contexts.tolist() if isinstance(self._contexts, np.ndarray) and not self.n_rounds else self._contexts
+        )
+        if isinstance(self._truth, GivenTheta):
+            own = {"theta": self._truth.theta.tolist(), "n_arms": self.n_arms, "contexts": kept}
+        elif isinstance(self._truth, OwnUtility):
+            sizes = {"n_arms": self.n_arms, "n_features": self.n_features}
+            own = {"name": "utility", "utility": self._truth.function, **sizes, "contexts": kept}
         else:
             own = self._named
         return {**own, "comparison": self.comparison}
@@ -379,121 +301,27 @@ class Scenario:
     def start(self, entropy: int, run: int) -> Run:
         """Begin a run: draw its theta (and its fixed contexts) and name its streams."""
         rng = generator(entropy, PROBLEM, run)
-        theta = self._theta.draw(rng)
-        law = deepcopy(self._contexts)  # a law may hold scratch, which runs on other threads must not share
+        theta = self._truth.draw(rng)
+        law: Any = self._contexts
         if isinstance(law, np.ndarray):
-            law = FixedContexts(law)
+            law = GivenRounds(law, np.zeros(1, np.int64)) if self.n_rounds else FixedContexts(law)
         elif isinstance(law, str):
-            law = Ball.of(self.n_arms) if law == "ball" else FixedContexts(_in_ball(rng, self.n_arms, self.n_features))
-        return Run(law, self.comparison, theta, self.n_arms, entropy, run)
+            law = Ball.of(self.n_arms) if law == "ball" else FixedContexts(in_ball(rng, self.n_arms, self.n_features))
+        else:
+            law = deepcopy(law)  # it may hold scratch, which runs on other threads must not share
+        streams = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
+        return Run(self, law, theta, streams, self._truth if isinstance(self._truth, OwnUtility) else None)
 
 
-def _in_ball(rng: Generator, n: int, d: int) -> NDArray[np.float64]:
-    """Points uniform in the unit ball, (n, d): NumPy's version of what :class:`Ball` does round by round."""
-    normal = rng.standard_normal((n, d))
-    square = (normal * normal).sum(axis=1) + 2.0 * rng.standard_exponential(n)
-    return normal / np.sqrt(square)[:, np.newaxis]
+def _given_contexts(contexts: Any) -> NDArray[np.float64]:
+    """Contexts of all rounds alike, (n_arms, n_features), or of each, (T, n_arms, n_features): a copy, checked."""
+    shape = "(n_arms, n_features) or (T, n_arms, n_features)"
+    rows = contexts if isinstance(contexts, np.ndarray) else real_numbers("contexts", contexts, shape)
+    return feature_rows("contexts", rows, None, 3 if rows.ndim == 3 else 2, shape=shape).copy()
 
 
-# --- real data ----------------------------------------------------------------------------------------------
-
-COIN = float(np.finfo(np.float64).tiny)
-"""Size of the latent number that decides equal scores: too small to turn a difference, and not subnormal, which some
-processors are told to take for 0."""
-
-SMALLEST_SCORE = 1e-290
-"""Scores that are not 0 differ, if they do, by more than the coin when they are no smaller than this."""
-
-
-class ScoredRun:
-    """One run of :class:`ScoredArms`: its order of rounds and its coins. ``theta`` (0,): the problem has none."""
-
-    def __init__(self, packed: NDArray[np.float64], utilities: NDArray[np.float64], entropy: int, run: int) -> None:
-        _, d, n = packed.shape
-        self.theta = np.empty(0)
-        self._packed, self._utilities, self._best = packed, utilities, utilities.max(axis=1)
-        self._order_rng, self._coin_rng = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
-        self._ahead = np.empty(0, np.intp)  # rounds of this pass that are still to come
-        self.chunk_rounds = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n)))
-
-    def next_chunk(self, n_rounds: int) -> Chunk:
-        """The next rounds. The sequence of rounds does not depend on how it is cut."""
-        m = len(self._packed)
-        n_passes = math.ceil((n_rounds - len(self._ahead)) / m)
-        rows = np.concatenate([self._ahead, *(self._order_rng.permutation(m) for _ in range(n_passes))])
-        rows, self._ahead = rows[:n_rounds], rows[n_rounds:]
-        latent = np.where(self._coin_rng.random(n_rounds) < 0.5, COIN, -COIN)
-        return Chunk(self._packed[rows], self._utilities[rows], self._best[rows], latent)
-
-
-class ScoredArms:
-    """Real data as a problem: in every round each arm has a known score, and the arm with the better score wins.
-
-    A run shows the rows of the data in a random order, all of them once, then all of them again in another order, and
-    so on. A duel between equal scores is decided by a fair coin, the same for every policy. Regret is in the scores'
-    unit: the best score of the round minus the mean (average regret), or the better one (weak regret), of the scores of
-    the two arms shown, and the other way round when low scores are good.
-
-    Parameters
-    ----------
-    contexts : (m, n_arms, n_features) array_like
-        The arms' features in each of m rounds; finite.
-    scores : (m, n_arms) array_like
-        How good each arm is there: runtimes, qualities, ratings. Finite, and 0 or at least 1e-290 in size.
-    maximize : bool, default True
-        Whether high scores are good.
-
-    Raises
-    ------
-    ValueError
-        For an argument of the wrong shape or outside its range, with its name.
-
-    Notes
-    -----
-    A timeout recorded as a huge number makes a huge regret; replace it by what it costs, ten times the cutoff, say.
-
-    Examples
-    --------
-    >>> import numpy as np, fastcolst as fc
-    >>> contexts = np.random.default_rng(0).normal(size=(20, 4, 2))
-    >>> problem = fc.ScoredArms(contexts, scores=contexts[:, :, 0])
-    >>> problem.n_arms, problem.n_features
-    (4, 2)
-    >>> result = fc.simulate({"Random": fc.UniformPairs()}, problem, horizon=100, rng=1)
-    >>> bool(result.average_regret["Random"][0, -1] > 50)
-    True
-    """
-
-    def __init__(self, contexts: ArrayLike, scores: ArrayLike, maximize: bool = True) -> None:
-        rows = feature_rows("contexts", contexts, None, ndim=3)
-        values = feature_rows("scores", scores, None, shape="(m, n_arms)", entry="score")
-        if rows.shape[:2] != values.shape:
-            raise ValueError(
-                f"scores has shape {values.shape} and contexts {rows.shape}; (m, n_arms) and (m, n_arms, n_features) "
-                "are wanted"
-            )
-        small = (np.abs(values) < SMALLEST_SCORE) & (values != 0.0)
-        if small.any():
-            i, j = np.argwhere(small)[0]
-            raise ValueError(f"scores[{i}, {j}] is {values[i, j]}; 0 or at least {SMALLEST_SCORE} in size is wanted")
-        self.maximize = answer(maximize, "maximize")
-        _, self.n_arms, self.n_features = rows.shape
-        self._packed = np.ascontiguousarray(rows.transpose(0, 2, 1))
-        self._utilities = values.copy() if self.maximize else -values
-        data = hashlib.sha256(repr(rows.shape).encode())
-        for array in (self._packed, self._utilities):
-            data.update(array.tobytes())
-        self.digest = data.hexdigest()
-
-    def get_params(self) -> dict[str, Any]:
-        """What names the problem in tables: the data's digest in place of the data."""
-        return {"name": "scored", "maximize": self.maximize, "sha256": self.digest}
-
-    def __repr__(self) -> str:
-        """Sizes, and the beginning of the data's digest."""
-        m, n, d = len(self._packed), self.n_arms, self.n_features
-        return f"ScoredArms(<{m} rounds, {n} arms, {d} features, {self.digest[:16]}>, maximize={self.maximize})"
-
-    def start(self, entropy: int, run: int) -> ScoredRun:
-        """Begin a run: name the streams of its order and of its coins."""
-        return ScoredRun(self._packed, self._utilities, entropy, run)
+def check_length(problem: Problem, horizon: int) -> None:
+    """Raise ValueError for a horizon beyond the rounds that a problem has, if it ends."""
+    most = whole_number(looked_at(lambda ends: ends.n_rounds, problem))
+    if most is not None and horizon > most:
+        raise ValueError(f"horizon is {horizon:,}; the scenario has {most:,} rounds")

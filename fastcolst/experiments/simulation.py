@@ -22,7 +22,7 @@ from fastcolst._checks import answer, as_array, brief, check_memory, count, entr
 from fastcolst._files import optional_import
 from fastcolst._version import __version__
 from fastcolst.experiments.players import ChoiceError, Player, play_rounds, player_of
-from fastcolst.experiments.problems import Problem
+from fastcolst.experiments.problems import Problem, check_length
 from fastcolst.experiments.results import Result
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
@@ -281,6 +281,7 @@ def _problem(scenario: Any) -> Problem:
 
 
 def _check_fit(templates: dict[str, Player], scenario: Problem, horizon: int) -> None:
+    check_length(scenario, horizon)
     for label, policy in templates.items():
         try:
             policy.fresh_for(scenario.n_features, scenario.n_arms, horizon, 0)

@@ -22,7 +22,7 @@ from fastcolst._files import read_toml
 from fastcolst.experiments.cells import MOST_CHECKPOINTS, Setting, Work, check_amounts
 from fastcolst.experiments.executors import check_executor, compute_cell_for, run_on, run_on_threads
 from fastcolst.experiments.players import Player, player_of
-from fastcolst.experiments.problems import Problem
+from fastcolst.experiments.problems import Problem, check_length
 from fastcolst.experiments.progress import Progress, tell
 from fastcolst.experiments.simulation import checkpoint_rounds, is_label, processors
 from fastcolst.experiments.store import Manifest, Store, short
@@ -119,6 +119,7 @@ class Study:
             horizon = count("horizon", _of_scenario("horizon", self.horizon, label))
             checkpoints = _of_scenario("checkpoints", self.checkpoints, label)
             rounds = checkpoint_rounds(checkpoints, horizon, MOST_CHECKPOINTS)
+            check_length(problem, horizon)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
         return Setting(problem, horizon, rounds)

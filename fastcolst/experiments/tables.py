@@ -19,7 +19,8 @@ from fastcolst._registry import ESTIMATOR, LAW, MODEL, POLICY, PROBLEM, add, fin
 from fastcolst.comparison import comparison_model
 from fastcolst.estimation.estimators import estimator_of
 from fastcolst.experiments.players import OFFERED, PlainPolicy, Player, is_plain
-from fastcolst.experiments.problems import Problem, Scenario, ScoredArms
+from fastcolst.experiments.problems import Problem, Scenario
+from fastcolst.experiments.scored import ScoredArms
 from fastcolst.policies.policy import Policy
 
 __all__ = [

@@ -334,9 +334,11 @@ def _simulate(world: World, rng: Generator) -> Case:
 
 
 def _scenario(world: World, rng: Generator) -> Case:
-    given = "ball" if rng.random() < 0.5 else rng.normal(size=(N, D))
-    arguments = {"theta": rng.normal(size=D), "n_arms": N, "comparison": "thurstone", "contexts": given}
-    return Case(fc.Scenario, arguments)
+    given = ["ball", rng.normal(size=(N, D)), rng.normal(size=(5, N, D))][rng.integers(3)]
+    truth: dict[str, Any] = {"theta": rng.normal(size=D)}
+    if rng.random() < 0.5:
+        truth = {"utility": lambda contexts: np.sin(contexts).sum(axis=-1), "n_features": D}
+    return Case(fc.Scenario, {**truth, "n_arms": N, "comparison": "thurstone", "contexts": given})
 
 
 def _scored(world: World, rng: Generator) -> Case:
