@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import dataclasses
 import functools
+import inspect
 import itertools
 import math
 import pickle
+import pydoc
+import re
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +27,7 @@ from twins import DEFAULTS, SCORES, STAGED
 
 import fastcolst as fc
 from fastcolst import reference, streams
-from fastcolst.policies import REGISTRY
+from fastcolst.policies import REGISTRY, parameters
 from fastcolst.policies.colstim import _coupling_probability
 
 CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
@@ -887,3 +892,40 @@ def test_a_choice_that_is_interrupted_shares_its_noise_with_no_other():
             break
         after += 1
     assert after > 5
+
+
+# --- descriptions of parameters ---------------------------------------------------------------------------------
+
+
+def described_in(docstring: str) -> dict[str, str]:
+    """Parameters and their descriptions, by a docstring's section of that name."""
+    section = inspect.cleandoc(docstring).split("Parameters\n----------\n")[1].split("\n\n")[0]
+    return dict(re.findall(r"^(\w+) : (.*(?:\n +.*)*)", section, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_parameter_is_described_once_and_in_its_place(name: str) -> None:
+    cls = REGISTRY[name]
+    assert list(described_in(cls.__doc__ or "")) == list(inspect.signature(cls).parameters)
+    assert "As in" not in pydoc.render_doc(cls)
+
+
+def test_no_description_stands_in_two_policies_files() -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for path in sorted(Path(fc.policies.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ast.get_docstring(node) if isinstance(node, ast.ClassDef) else None
+            for described in described_in(text).items() if text and node.name in REGISTRY else ():
+                assert described not in seen, (described, seen[described], path.name)
+                seen[described] = path.name
+    assert len(seen) > 5
+
+
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_descriptions_of_shared_parameters_are_filled_in(indent: str) -> None:
+    """Without the indentation, too, which Python 3.13 takes off docstrings."""
+    shared = f"{indent}ridge, rng\n{indent}    As in :data:`fastcolst.policies.parameters.LINEAR`.\n{indent}other : int"
+    ridge, _, rng, _, other = parameters.described(shared).split("\n")
+    assert (ridge, other) == (f"{indent}ridge : float, default 0.0", f"{indent}other : int")
+    assert rng.startswith(f"{indent}rng : int, SeedSequence")
+    assert parameters.described("    ridge, rng\n    As in LINEAR.") == "    ridge, rng\n    As in LINEAR."

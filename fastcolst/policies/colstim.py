@@ -135,37 +135,19 @@ class CoLSTIM(LinearPolicy):
 
     Parameters
     ----------
-    n_features : int
-        d, columns of the contexts.
-    n_arms : int, optional
-        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
-        default ``exploration_rounds``.
-    horizon : int, optional
-        T, number of rounds for which the constants are set; None: anytime, the current round stands in for T. Past T
-        the constants stay.
-    comparison : str or model, default "bradley-terry"
-        The comparison function F by which the estimator learns.
-    perturbation : str or model, optional
-        Whose G perturbs the utilities; None: the comparison model's own.
-    estimator : str or estimator, default "mle"
-        How theta is estimated: "mle", the exact maximum-likelihood estimate; "sgd", the paper's; "online-newton".
-        See :class:`fastcolst.MLE`, :class:`fastcolst.SGD`, :class:`fastcolst.OnlineNewton`.
-    ridge : float, default 0.0
-        Added to the diagonal of the Gram matrix M. 0 is the paper's: the exploration then goes on until M is
-        invertible.
-    exploration_rounds : int, optional
-        tau; None: n_features * n_arms.
-    width_scale : float, optional
-        c1; None: sqrt(d log T).
-    clip : float, optional
-        C_thresh; None: c1; inf: no clipping.
+    n_features, n_arms, horizon, comparison
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    perturbation
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
+    estimator, ridge, exploration_rounds, width_scale
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    clip
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
     coupling : float or "theorem", optional
         Probability p_t that every arm gets noise of its own rather than one shared draw. None: the experiments' min(1,
         d/sqrt(t - tau) log(d T)); a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
-    allow_self_duel : bool, default True
-        Whether the first arm may be its own rival, as in the paper. False: two different arms (of at least two).
-    rng : int, SeedSequence, Generator or None
-        Source of the noise; see :func:`fastcolst.streams.entropy_of`.
+    allow_self_duel, rng
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
 
     Raises
     ------

@@ -225,14 +225,14 @@ class DoubleThompson(IndexPolicy):
 
     Parameters
     ----------
-    n_features : int, optional
-        Columns of the contexts, checked when given; None: any number.
+    n_features
+        As in :data:`fastcolst.policies.parameters.INDEX`.
     n_arms : int, optional
         K, arms of every round; None: as many as in the first round.
     alpha : float, default 0.51
         Positive; a confidence bound is sqrt(alpha log t / N) wide. The regret bounds ask for more than 0.5.
-    rng : int, SeedSequence, Generator or None
-        Source of the samples; see :func:`fastcolst.streams.entropy_of`.
+    rng
+        As in :data:`fastcolst.policies.parameters.INDEX`.
 
     Raises
     ------

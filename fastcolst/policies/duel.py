@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Duel", "name_the_same"]
+__all__ = ["Asked", "Duel", "name_the_same"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +45,19 @@ class Duel:
 
     def __hash__(self) -> int:
         return hash((self.policy_id, self.round))
+
+
+class Asked(NamedTuple):
+    """A duel that waits for its answer.
+
+    code: what :func:`fastcolst.policies.kernels.choose` returned for so many arms. contrast (d,) float64: a copy, since
+    the duel's holder can write to its own.
+    """
+
+    duel: Duel
+    code: int
+    n_arms: int
+    contrast: NDArray[np.float64]
 
 
 def name_the_same(one: Duel, other: Duel) -> bool:

@@ -64,27 +64,8 @@ class MaxInP(LinearPolicy):
 
     Parameters
     ----------
-    n_features : int
-        d, columns of the contexts.
-    n_arms : int, optional
-        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
-        default ``exploration_rounds``.
-    horizon : int, optional
-        T, number of rounds for which the constants are set; None: anytime, the current round stands in for T. Past T
-        the constants stay.
-    comparison : str or model, default "bradley-terry"
-        The comparison function F by which the estimator learns.
-    estimator : str or estimator, default "mle"
-        How theta is estimated: "mle", the exact maximum-likelihood estimate; "sgd", the paper's; "online-newton".
-        See :class:`fastcolst.MLE`, :class:`fastcolst.SGD`, :class:`fastcolst.OnlineNewton`.
-    ridge : float, default 0.0
-        Added to the diagonal of the Gram matrix M. With 0 the exploration goes on until M is invertible.
-    exploration_rounds : int, optional
-        t_0; None: n_features * n_arms.
-    width_scale : float, optional
-        eta; None: sqrt(d log T).
-    rng : int, SeedSequence, Generator or None
-        Source of the pairs of the exploration; see :func:`fastcolst.streams.entropy_of`.
+    n_features, n_arms, horizon, comparison, estimator, ridge, exploration_rounds, width_scale, rng
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
     ------

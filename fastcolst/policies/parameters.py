@@ -1,7 +1,8 @@
-"""What policies' constructors take: the types of the arguments that they have in common."""
+"""What policies' constructors take: the arguments that they have in common, their types and their descriptions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -15,7 +16,18 @@ from fastcolst.estimation.mle import MLE
 from fastcolst.estimation.online_newton import OnlineNewton
 from fastcolst.estimation.sgd import SGD
 
-__all__ = ["Comparison", "Coupling", "Estimator", "Seed", "linear_fields"]
+__all__ = [
+    "INDEX",
+    "LINEAR",
+    "PERTURBED",
+    "STAGEWISE",
+    "Comparison",
+    "Coupling",
+    "Estimator",
+    "Seed",
+    "described",
+    "linear_fields",
+]
 
 
 class OwnModel(Protocol):
@@ -76,3 +88,85 @@ def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "horizon": 0 if horizon is None else count("horizon", horizon),
         "width_scale": -1.0 if scale is None else number("width_scale", scale),
     }
+
+
+# --- descriptions -------------------------------------------------------------------------------------------
+
+LINEAR = {
+    "n_features": """int
+        d, columns of the contexts.""",
+    "n_arms": """int, optional
+        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
+        default ``exploration_rounds``.""",
+    "horizon": """int, optional
+        T, number of rounds for which the constants are set; None: anytime, the current round stands in for T. Past T
+        the constants stay.""",
+    "comparison": """str or model, default "bradley-terry"
+        The comparison function F by which the estimator learns.""",
+    "estimator": """str or estimator, default "mle"
+        How theta is estimated: "mle", the exact maximum-likelihood estimate; "sgd", the paper's; "online-newton".
+        See :class:`fastcolst.MLE`, :class:`fastcolst.SGD`, :class:`fastcolst.OnlineNewton`.""",
+    "ridge": """float, default 0.0
+        Added to the diagonal of the Gram matrix M. With 0 the exploration goes on until M is invertible.""",
+    "exploration_rounds": """int, optional
+        tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: n_features * n_arms.""",
+    "width_scale": """float, optional
+        c (c1 in CoLSTIM, eta in MaxInP and Sta'D), by which widths are scaled; None: sqrt(d log T).""",
+    "rng": """int, SeedSequence, Generator or None
+        Source of the pairs of the exploration; see :func:`fastcolst.streams.entropy_of`.""",
+}
+"""Parameters of policies with a linear estimate, as docstrings describe them."""
+
+STAGEWISE = {
+    "horizon": """int
+        T, number of rounds, from which the number of stages follows. It may be left out of a template, which
+        :func:`fastcolst.simulate` fills in, and of a policy that only learns from logs. Past T the constants stay.""",
+    "comparison": """str or model, default "bradley-terry"
+        The comparison function F by which the estimators learn.""",
+    "estimator": """str or estimator, default "mle"
+        How each stage's theta is estimated.""",
+    "ridge": """float, default 0.0
+        Added to the diagonal of each Gram matrix M. With 0 the exploration goes on until M is invertible.""",
+}
+"""Those that mean something else with stages."""
+
+PERTURBED = {
+    "perturbation": """str or model, optional
+        Whose G perturbs the utilities; None: the comparison model's own.""",
+    "clip": """float, optional
+        C_thresh; None: c1; inf: no clipping.""",
+    "allow_self_duel": """bool, default True
+        Whether the first arm may be its own rival, as in the paper. False: two different arms (of at least two).""",
+    "rng": """int, SeedSequence, Generator or None
+        Source of the noise; see :func:`fastcolst.streams.entropy_of`.""",
+}
+"""Those of perturbed utilities."""
+
+INDEX = {
+    "n_features": """int, optional
+        Columns of the contexts, checked when given; None: any number.""",
+    "rng": """int, SeedSequence, Generator or None
+        Source of the samples; see :func:`fastcolst.streams.entropy_of`.""",
+}
+"""Those of policies that know arms by their index."""
+
+_SHARED = re.compile(
+    r"^( *)(\w+(?:, \w+)*)\n\1    As in :data:`fastcolst\.policies\.parameters\.(LINEAR|STAGEWISE|PERTURBED|INDEX)`\.$",
+    re.MULTILINE,
+)
+
+
+def described(docstring: str) -> str:
+    """A policy's docstring with each line "As in :data:`...parameters.LINEAR`" replaced by what stands there.
+
+    Where a class lists ``n_features, n_arms`` and that line below, both are described when it is defined: ``help`` and
+    all who read ``__doc__`` see the descriptions, and who reads the source sees where they are.
+    """
+
+    def entries(found: re.Match[str]) -> str:
+        indent, names, family = found.groups()  # none where Python takes it off
+        texts: dict[str, str] = globals()[family]
+        described = "\n".join(f"{indent}{name} : {texts[name]}" for name in names.split(", "))
+        return described.replace("\n        ", f"\n{indent}    ")
+
+    return _SHARED.sub(entries, docstring)

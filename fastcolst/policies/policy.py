@@ -15,9 +15,10 @@ from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_arr
 from fastcolst._compile import make_agent
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
-from fastcolst.policies.duel import Duel, name_the_same
+from fastcolst.policies.duel import Asked, Duel, name_the_same
 from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play
 from fastcolst.policies.locks import new_lock
+from fastcolst.policies.parameters import described
 from fastcolst.policies.protocol import Chunk, draw_block
 from fastcolst.streams import check_rng, entropy_of, generator
 
@@ -37,19 +38,6 @@ class Buffers(NamedTuple):
     raw: NDArray[np.float64]
     by_coordinate: NDArray[np.float64]
     work: NDArray[np.float64]
-    contrast: NDArray[np.float64]
-
-
-class Asked(NamedTuple):
-    """A duel that waits for its answer.
-
-    code: what :func:`fastcolst.policies.kernels.choose` returned for so many arms. contrast (d,) float64: a copy, since
-    the duel's holder can write to its own.
-    """
-
-    duel: Duel
-    code: int
-    n_arms: int
     contrast: NDArray[np.float64]
 
 
@@ -76,6 +64,10 @@ class Policy:
 
     choice_cost: ClassVar[float] = 1.0
     rounds_at_once: ClassVar[int] = 2**62
+
+    def __init_subclass__(cls) -> None:
+        if cls.__doc__ is not None:
+            cls.__doc__ = described(cls.__doc__)
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         signature = inspect.signature(type(self).__init__)

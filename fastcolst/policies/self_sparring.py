@@ -99,12 +99,12 @@ class SelfSparring(IndexPolicy):
 
     Parameters
     ----------
-    n_features : int, optional
-        Columns of the contexts, checked when given; None: any number.
+    n_features
+        As in :data:`fastcolst.policies.parameters.INDEX`.
     n_arms : int, optional
         Arms of every round; None: as many as in the first round.
-    rng : int, SeedSequence, Generator or None
-        Source of the samples; see :func:`fastcolst.streams.entropy_of`.
+    rng
+        As in :data:`fastcolst.policies.parameters.INDEX`.
 
     Raises
     ------

@@ -86,26 +86,12 @@ class StaD(StagewisePolicy):
 
     Parameters
     ----------
-    n_features : int
-        d, columns of the contexts.
-    n_arms : int, optional
-        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
-        default ``exploration_rounds``.
-    horizon : int
-        T, number of rounds, from which the number of stages follows. It may be left out of a template, which
-        :func:`fastcolst.simulate` fills in, and of a policy that only learns from logs. Past T the constants stay.
-    comparison : str or model, default "bradley-terry"
-        The comparison function F by which the estimators learn.
-    estimator : str or estimator, default "mle"
-        How each stage's theta is estimated.
-    ridge : float, default 0.0
-        Added to the diagonal of each Gram matrix. With 0 the exploration goes on until M is invertible.
-    exploration_rounds : int, optional
-        t_0; None: n_features * n_arms.
-    width_scale : float, optional
-        eta; None: sqrt(d log T).
-    rng : int, SeedSequence, Generator or None
-        Source of the pairs of the exploration; see :func:`fastcolst.streams.entropy_of`.
+    n_features, n_arms
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    horizon, comparison, estimator, ridge
+        As in :data:`fastcolst.policies.parameters.STAGEWISE`.
+    exploration_rounds, width_scale, rng
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
     ------

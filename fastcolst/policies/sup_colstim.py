@@ -154,34 +154,22 @@ class SupCoLSTIM(StagewisePolicy):
 
     Parameters
     ----------
-    n_features : int
-        d, columns of the contexts.
-    n_arms : int, optional
-        n. Given, every round must have so many arms; None: the number may change, and the first round's sets the
-        default ``exploration_rounds``.
-    horizon : int
-        T, number of rounds, from which the number of stages follows. It may be left out of a template, which
-        :func:`fastcolst.simulate` fills in, and of a policy that only learns from logs. Past T the constants stay.
-    comparison : str or model, default "bradley-terry"
-        The comparison function F by which the estimators learn.
-    perturbation : str or model, optional
-        Whose G perturbs the utilities; None: the comparison model's own.
-    estimator : str or estimator, default "mle"
-        How each stage's theta is estimated.
-    ridge : float, default 0.0
-        Added to the diagonal of each Gram matrix. 0 is the paper's: the exploration then goes on until M is invertible.
-    exploration_rounds : int, optional
-        tau; None: n_features * n_arms.
-    width_scale : float, optional
-        c1; None: sqrt(d log T).
-    clip : float, optional
-        C_thresh; None: c1; inf: no clipping.
+    n_features, n_arms
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    horizon, comparison
+        As in :data:`fastcolst.policies.parameters.STAGEWISE`.
+    perturbation
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
+    estimator, ridge
+        As in :data:`fastcolst.policies.parameters.STAGEWISE`.
+    exploration_rounds, width_scale
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    clip
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
     coupling : float or "theorem", optional
         Probability p_t that every arm gets noise of its own; see :class:`CoLSTIM`.
-    allow_self_duel : bool, default True
-        Whether the first arm may be its own rival, as in the paper. False: two different arms (of at least two).
-    rng : int, SeedSequence, Generator or None
-        Source of the noise; see :func:`fastcolst.streams.entropy_of`.
+    allow_self_duel, rng
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
 
     Raises
     ------

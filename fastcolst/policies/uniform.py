@@ -46,8 +46,8 @@ class UniformPairs(BlindPolicy):
 
     Parameters
     ----------
-    n_features : int, optional
-        Columns of the contexts, checked when given; None: any number.
+    n_features
+        As in :data:`fastcolst.policies.parameters.INDEX`.
     n_arms : int, optional
         Arms of every round, checked when given; None: any number.
     rng : int, SeedSequence, Generator or None
