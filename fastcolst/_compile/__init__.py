@@ -28,6 +28,7 @@ from fastcolst._compile.decorators import (
     register,
     registered,
 )
+from fastcolst._compile.digest import code_digest
 from fastcolst._compile.handles import handle, make_agent, shared_fields, slot
 from fastcolst._compile.intrinsics import times_power_of_two
 
@@ -38,6 +39,7 @@ __all__ = [
     "cache_contents",
     "cache_info",
     "clear_cache",
+    "code_digest",
     "generic",
     "handle",
     "helper",

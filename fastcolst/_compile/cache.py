@@ -27,12 +27,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType
 from typing import Any, NamedTuple
 
 import numba
 from numba import types
 
+from fastcolst._compile.digest import plain
 from fastcolst._compile.flags import FLAGS
 
 __all__ = ["SOURCES", "CacheContents", "attach_cache", "cache_contents", "cache_info", "clear_cache"]
@@ -86,15 +86,7 @@ def _content(module: Any) -> bytes:
     try:
         return bytes(module.loader.get_data(module.origin))
     except OSError:
-        return repr(_plain(module.loader.get_code(module.name))).encode()
-
-
-def _plain(value: Any) -> Any:
-    """Bytecode, or a constant of it, as something that prints alike in every process."""
-    if isinstance(value, CodeType):
-        names = (value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
-        return value.co_code, names, [_plain(constant) for constant in value.co_consts]
-    return sorted(map(repr, value)) if isinstance(value, frozenset) else value
+        return repr(plain(module.loader.get_code(module.name))).encode()
 
 
 SOURCES = _digest_of_sources()
