@@ -12,7 +12,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
-from types import MappingProxyType
+from types import MappingProxyType, MethodType
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -264,8 +264,12 @@ def _parameters(value: Any) -> Mapping[str, Any] | None:
 def _table_of_other(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): table_of(entry) for key, entry in value.items()}
+    if isinstance(value, MethodType) and not isinstance(value.__self__, type):
+        return {"name": name_of(value), "self": table_of(value.__self__)}
     if isinstance(value, type) or inspect.isroutine(value):
         return name_of(value)
+    if isinstance(value, partial):
+        return {"name": name_of(value.func), "args": table_of(value.args), "keywords": table_of(value.keywords)}
     if isinstance(value, Generator):
         return table_of(value.bit_generator.state)
     attributes = looked_at(vars, value)

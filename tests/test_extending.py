@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import re
@@ -85,6 +86,34 @@ def test_object_and_fused_loop_of_the_rule_agree(folder):
         regret += chunk.best[r] - 0.5 * (u[duel.first] + u[duel.second])
     assert trace[-1, 0] == pytest.approx(regret, rel=1e-12)
     assert np.array_equal(one.theta, fused.theta)
+
+
+def test_a_study_sees_when_one_of_them_is_changed(folder):
+    """The rule's class is not named in the study: the policy's constructor reaches it."""
+    from fastcolst.experiments.code import own_code
+
+    def digests() -> dict[str, Any]:
+        for name in FILES:
+            sys.modules.pop(name.removesuffix(".py"), None)
+        importlib.invalidate_caches()
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        study = fc.Study.from_toml(folder / "study.toml")
+        return own_code([*study._recipes.values(), *(setting.problem for setting in study._settings.values())])
+
+    before = digests()
+    names = ["greedy:EpsilonGreedy", "normalised:NormalisedSteps", "seasons:Seasons", "sech:Sech"]
+    assert list(before) == names and all(isinstance(found[0], str) for found in before.values())
+    for name, old, new in (
+        (names[0], "return Choice(first, argmax(work[0]), 0)", "return Choice(argmax(work[0]), first, 0)"),
+        (names[1], "1.0 + dot", "2.0 + dot"),
+        (names[2], "np.where(seasons % 2", "np.where(seasons % 3"),
+        (names[3], "1e-300", "1e-200"),
+    ):
+        file = f"{name.partition(':')[0]}.py"
+        assert FILES[file].count(old) == 1
+        (folder / file).write_text(FILES[file].replace(old, new))
+        assert [key for key, found in digests().items() if found != before[key]] == [name]
+        (folder / file).write_text(FILES[file])
 
 
 def test_the_models_noise_has_differences_of_its_law(folder):

@@ -120,6 +120,8 @@ def _add_study(commands: Any) -> None:
     add("file", metavar="FILE", type=Path, help="TOML: horizon, runs, seed, [[policy]], [[scenario]]")
     add("--out", metavar="DIR", type=Path, required=True, help="the study's folder: results, and regret.png")
     add("--resume", action="store_true", help="go on with what is in the folder [refuse one that is not empty]")
+    accept = "go on although the code of your own classes is not that of the cells in the folder"
+    add("--accept-changed-code", action="store_true", help=accept)
     executor = "threads, processes, or dask:ADDRESS of a scheduler [%(default)s]"
     add("--executor", default="threads", metavar="KIND", help=executor)
     add("--threads", type=int, metavar="N", help="threads or processes at work [one per processor]")

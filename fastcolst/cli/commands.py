@@ -77,6 +77,7 @@ def _study(arguments: argparse.Namespace) -> None:
             threads=arguments.threads if executor is None else None,
             resume=arguments.resume,
             progress=not arguments.no_progress,
+            accept_changed_code=arguments.accept_changed_code,
         )
     print(result.summary())
     picture = arguments.out / "regret.png"

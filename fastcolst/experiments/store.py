@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from fastcolst._files import FileFormatError, is_sealed, optional_import, read_whole, seal, write_atomically
 from fastcolst._version import __version__
 from fastcolst.experiments.cells import Cell, Outcome, Work, check_amounts
+from fastcolst.experiments.code import Code, changed_code, merged_code, own_code
 from fastcolst.experiments.simulation import processors
 
 __all__ = ["CELLS", "LOCK", "TIMINGS", "Manifest", "Store", "locked", "short", "timing"]
@@ -53,6 +54,7 @@ class Manifest(NamedTuple):
     block_runs: list[list[int]]  # by scenario and policy
     fastcolst: str
     machine: dict[str, Any]
+    code: Code = {}  # noqa: RUF012 - of a tuple; nobody changes it
 
     @classmethod
     def of(cls, study: dict[str, Any], work: Work) -> Manifest:
@@ -71,6 +73,7 @@ class Manifest(NamedTuple):
                 "numpy": np.__version__,
                 "numba": numba.__version__,
             },
+            own_code([work.recipes, [setting.problem for _, setting in work.settings]]),
         )
 
     @classmethod
@@ -112,6 +115,8 @@ class Manifest(NamedTuple):
             )
             and min(shape, default=0) > 0
             and [len(sizes) for sizes in self.block_runs] == shape
+            and all(len(digests) > 0 for digests in self.code.values())
+            and all(digest is None or isinstance(digest, str) for digest in itertools.chain(*self.code.values()))
         ):
             raise ValueError("labels, rounds and runs do not fit together")
         check_amounts(runs, self.block_runs, rounds)
@@ -181,8 +186,10 @@ def _remove_unfinished(folder: Path, name: str) -> None:
 class Store:
     """A study's folder, held by one process at a time, which alone writes."""
 
-    def __init__(self, folder: Path, manifest: Manifest, resume: bool) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, resume: bool, accept_changed_code: bool = False) -> None:
         self.folder, self.manifest, self._resume = folder, manifest, resume
+        self._accepts = accept_changed_code
+        self.untold: list[str] = []
         self._place = manifest.place()
         self.damaged: list[str] = []
         self.done = 0
@@ -229,8 +236,24 @@ class Store:
             shown = "; ".join(differences[:SHOWN_DIFFERENCES])
             more = f"; and {len(differences) - SHOWN_DIFFERENCES} more" if len(differences) > SHOWN_DIFFERENCES else ""
             raise ValueError(f"{os.fspath(self.folder)!r} holds another study: {shown}{more}")
-        if there.format_version != FORMAT_VERSION:
+        if any((self.folder / CELLS).iterdir()):
+            self._settle_code(there)
+        if there.format_version != FORMAT_VERSION or there.code != self.manifest.code:
             self.manifest.write(self.folder)
+
+    def _settle_code(self, there: Manifest) -> None:
+        """Compare the code of people's own with that of the cells that are there, and keep the digests of both."""
+        changed = changed_code(there.code, self.manifest.code)
+        if changed and not self._accepts:
+            versions = [manifest.machine.get("python") for manifest in (there, self.manifest)]
+            other = f", and Python {versions[0]}, now {versions[1]}" if versions[0] != versions[1] else ""
+            shown = "; ".join(changed[:SHOWN_DIFFERENCES]) + other
+            raise ValueError(
+                f"{os.fspath(self.folder)!r} holds cells of other code: {shown}; choose another folder, or go on with "
+                "accept_changed_code (--accept-changed-code)"
+            )
+        self.untold = [name for name, digests in self.manifest.code.items() if digests == [None]]
+        self.manifest = self.manifest._replace(code=merged_code(there.code, self.manifest.code))
 
     def _settle_timings(self) -> None:
         """Keep one line for each cell that is there: no other line can be taken for one of them that is damaged."""

@@ -251,6 +251,7 @@ class Study:
         threads: int | None = None,
         resume: bool = True,
         progress: bool = True,
+        accept_changed_code: bool = False,
     ) -> StudyResult:
         """Compute the study, or what is missing of it, into a folder.
 
@@ -268,6 +269,9 @@ class Study:
             Continue what is in the folder; False: refuse a folder that is not empty.
         progress : bool, default True
             Report cells done, rate and time left to standard error.
+        accept_changed_code : bool, default False
+            Go on although the code of a class or function of your own, or of what it calls, is not that of the cells in
+            the folder. The manifest then holds the digests of both.
 
         Returns
         -------
@@ -276,7 +280,8 @@ class Study:
         Raises
         ------
         ValueError
-            The folder holds another study (the message shows where they differ), or numbers stopped being finite.
+            The folder holds another study (the message shows where they differ) or cells of other code, or numbers
+            stopped being finite.
         TypeError
             ``executor`` is not an executor, such as a bare dask ``Client``.
         OSError
@@ -293,10 +298,15 @@ class Study:
         """
         out = path_text("out", out)
         resume, progress = answer(resume, "resume"), answer(progress, "progress")
+        accepts = answer(accept_changed_code, "accept_changed_code")
         check_executor(executor, threads)
         workers = processors() if threads is None else count("threads", threads)
-        with Store(Path(out), self._manifest, resume) as store:
+        with Store(Path(out), self._manifest, resume, accepts) as store:
             _tell_of_damaged(store.damaged)
+            if store.untold:
+                tell(
+                    f"fastcolst: no telling whether this is the code of the cells in the folder: {short(store.untold)}"
+                )
             missing = store.missing()
             if missing:
                 with Progress(len(store.manifest.cells), len(missing), progress) as bar:
