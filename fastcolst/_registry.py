@@ -162,7 +162,7 @@ def find(kind: str, name: str) -> Any:
         return _NAMED[kind].get(name)
     found = imported(name)
     if not (_is_of(kind, found) or any(found is other for other in _NAMED[kind].values())):
-        raise ValueError(f"{name!r} is no {kind}: a class with the methods {', '.join(METHODS[kind])} is wanted")
+        raise ValueError(f"{name!r}, which is no {kind}: a class with the methods {', '.join(METHODS[kind])} is wanted")
     return found
 
 
@@ -176,8 +176,11 @@ def with_defaults(kind: str, name: str, argument: str) -> Any:
     """
     try:
         cls = find(kind, name)
+    except ValueError as error:
+        raise ValueError(f"{argument} is {error}") from error
+    try:
         return None if cls is None else cls()
-    except (TypeError, ValueError) as error:  # a parameter without a default, or one of a bad one
+    except (TypeError, ValueError) as error:  # a parameter without a default, or with a bad one
         raise ValueError(f"{argument} is {name!r}: {error}") from error
 
 

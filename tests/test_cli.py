@@ -282,7 +282,7 @@ def test_warmup_tells_the_seconds_of_each_combination(
         ),
         (["simulate", "--horizon", "0"], "horizon is 0; "),
         (["simulate", "--runs", "0"], "runs is 0; "),
-        (["simulate", "--arms", "0"], "n_arms is 0; "),
+        (["simulate", "--arms", "0"], "argument --scenario: n_arms is 0; "),
         (
             ["simulate", "--policies", "Clostim"],
             "argument --policies: no policy 'Clostim'; there are CoLSTIM, ",

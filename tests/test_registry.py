@@ -145,9 +145,9 @@ def test_a_class_that_is_defined_anew_takes_the_name_over(mine):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nowhere_at_all:X", r"'nowhere_at_all:X', which cannot be imported: ModuleNotFoundError"),
+        ("nowhere_at_all:X", r"comparison is 'nowhere_at_all:X', which cannot be imported: ModuleNotFoundError"),
         ("math:X", r"'math:X', which cannot be imported: AttributeError"),
-        ("math:sin", r"'math:sin' is no comparison model: a class with the methods cdf, pdf, raw, perturb is wanted"),
+        ("math:sin", r"comparison is 'math:sin', which is no comparison model: a class with the methods cdf, pdf, "),
         ("fastcolst.policies:CoLSTIM", r"is no comparison model"),
         (":", r"':', which is no place; 'package.module:name' is wanted"),
         ("nobody", r"comparison is 'nobody'; wanted one of 'bradley-terry', "),
@@ -158,6 +158,8 @@ def test_what_cannot_be_found_is_told(text: str, message: str):
         comparison_model(text)
     with pytest.raises(ValueError, match="estimator is"):
         estimator_of(text)
+    with pytest.raises(ValueError, match=f"policy 'mine': {message}" if message.startswith("comp") else message):
+        fc.Study({"mine": {"name": "CoLSTIM", "comparison": text}}, {"s": {"name": "easy"}}, 10)
 
 
 def test_a_module_that_fails_is_one_line_of_the_command_line(tmp_path, monkeypatch, capsys):
@@ -179,6 +181,7 @@ def test_the_command_line_finds_a_module_in_the_current_folder_after_all_others(
     code = f"import sys; sys.path.insert(0, {root!r}); from fastcolst.cli import main; sys.exit(main(sys.argv[1:]))"
     for command in (
         ["simulate", "--policies", f"{mine.__name__}:Pairs,UniformPairs", "--horizon", "30", "--runs", "2"],
+        ["simulate", "--policies", f"{mine.__name__}:Pairs", "--scenario", f"{mine.__name__}:Fixed", "--horizon", "9"],
         ["study", "study.toml", "--out", "results", "--executor", "processes", "--threads", "1"],
     ):
         done = subprocess.run(

@@ -16,15 +16,24 @@ from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS
 from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.words import SCORES
 from fastcolst.experiments.players import PlainPolicy, is_plain
+from fastcolst.experiments.tables import scenario_of
 from fastcolst.paper.parts import TARGETS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["COMPARISONS", "EXAMPLES", "SCENARIOS", "columns", "new_policy", "parser", "policy_names", "shows_progress"]
+__all__ = [
+    "COMPARISONS",
+    "EXAMPLES",
+    "columns",
+    "new_policy",
+    "new_scenario",
+    "parser",
+    "policy_names",
+    "shows_progress",
+]
 
 COMPARISONS = tuple(known(MODEL))
-SCENARIOS = {"easy": fc.Scenario.easy, "medium": fc.Scenario.medium, "hard": fc.Scenario.hard}
 CODINGS = ("auto", "signed", "unit")
 
 EXAMPLES = {
@@ -96,8 +105,8 @@ def _listed(examples: Iterable[str]) -> str:
 def _add_simulate(commands: Any) -> None:
     command = _add_command(commands, "simulate", "play policies against each other and report their regret")
     add = command.add_argument_group("problem").add_argument
-    sizes = "norm of the true parameter: below 1/sqrt(D), up to 1, or up to sqrt(D) [%(default)s]"
-    add("--scenario", choices=SCENARIOS, default="hard", help=sizes)
+    norms = "easy, medium or hard: norm of the true parameter below 1/sqrt(D), up to 1, or up to sqrt(D)"
+    add("--scenario", metavar="NAME", default="hard", help=f"{norms}; or module:Class [%(default)s]")
     add("--arms", type=int, default=50, metavar="N", help="arms in a round [%(default)s]")
     add("--features", type=int, default=10, metavar="D", help="features of an arm [%(default)s]")
     add("--horizon", type=int, default=10_000, metavar="T", help="rounds in a run [%(default)s]")
@@ -210,6 +219,12 @@ def _add_output(group: Any, extensions: Iterable[str]) -> None:
 
 
 # --- from arguments to objects ------------------------------------------------------------------------------
+
+
+def new_scenario(arguments: argparse.Namespace) -> Any:
+    """Build a scenario from those options that it has."""
+    options = {"n_arms": arguments.arms, "n_features": arguments.features, "comparison": arguments.comparison}
+    return scenario_of({"name": arguments.scenario}, "argument --scenario", options)
 
 
 def policy_names(text: str) -> list[str]:

@@ -22,7 +22,7 @@ from fastcolst._checks import count
 from fastcolst._compile import CacheContents, cache_contents, cache_info, clear_cache
 from fastcolst._files import optional_import
 from fastcolst._words import align
-from fastcolst.cli.arguments import COMPARISONS, SCENARIOS, columns, new_policy, policy_names, shows_progress
+from fastcolst.cli.arguments import COMPARISONS, columns, new_policy, new_scenario, policy_names, shows_progress
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, check_outputs, write_outputs
 from fastcolst.data import read_log, replay
 from fastcolst.experiments.executors import leave_with_parent
@@ -41,11 +41,10 @@ __all__ = ["COMMANDS"]
 
 def _simulate(arguments: argparse.Namespace) -> None:
     check_outputs(arguments.out, RESULT_WRITERS)
-    scenario = SCENARIOS[arguments.scenario](
-        n_arms=arguments.arms, n_features=arguments.features, comparison=arguments.comparison
-    )
+    scenario = new_scenario(arguments)
+    n_arms, n_features = scenario.n_arms, scenario.n_features
     policies = {
-        name: new_policy(name, arguments, n_features=arguments.features, n_arms=arguments.arms)
+        name: new_policy(name, arguments, n_features=n_features, n_arms=n_arms)
         for name in policy_names(arguments.policies)
     }
     result = fc.simulate(
@@ -58,10 +57,10 @@ def _simulate(arguments: argparse.Namespace) -> None:
         checkpoints=arguments.checkpoints,
         progress=shows_progress(arguments),
     )
-    sizes = f"{arguments.arms} arms, {arguments.features} features"
+    sizes = f"{n_arms} arms, {n_features} features"
     print(f"{arguments.scenario}: {sizes}, {arguments.comparison}")
     print(result.summary())
-    exploration = arguments.arms * arguments.features
+    exploration = n_arms * n_features
     if result.horizon <= exploration and any(hasattr(policy, "theta") for policy in policies.values()):
         _say(f"with n d = {exploration:,} rounds of exploration, policies with contexts only played random pairs")
     write_outputs(result, arguments.out, RESULT_WRITERS)

@@ -126,9 +126,12 @@ def _arguments(cls: type) -> dict[str, Any]:
 
 def _carried(key: str, value: Any) -> Any:
     """An argument as workers are handed it: a name that this process was told may mean nothing to them."""
-    if key not in _NAMED or not isinstance(value, str) or is_ours(find(_NAMED[key][0], value)):
+    if key not in _NAMED or not isinstance(value, str):
         return value
-    return _NAMED[key][1](value, key)
+    try:
+        return value if is_ours(find(_NAMED[key][0], value)) else _NAMED[key][1](value, key)
+    except ValueError:  # which whoever builds with it will tell, in its own words
+        return value
 
 
 # --- scenarios ----------------------------------------------------------------------------------------------
@@ -147,8 +150,8 @@ def _scenario_choice(table: Table, where: str) -> tuple[str, Callable[..., Probl
     return _choice(table, PROBLEM, where)
 
 
-def scenario_of(table: Table, where: str) -> Problem:
-    """Build the scenario of a table.
+def scenario_of(table: Table, where: str, options: Table | None = None) -> Problem:
+    """Build the scenario of a table, with those ``options`` that it has for arguments.
 
     Raises
     ------
@@ -161,7 +164,8 @@ def scenario_of(table: Table, where: str) -> Problem:
     """
     _, builder = _scenario_choice(table, where)
     check_keys(table, ("name", *inspect.signature(builder).parameters), where)
-    arguments = {key: _built(key, value, where) for key, value in table.items() if key != "name"}
+    offered = {key: value for key, value in (options or {}).items() if key in inspect.signature(builder).parameters}
+    arguments = {key: _built(key, value, where) for key, value in {**offered, **table}.items() if key != "name"}
     try:
         _check_complete(builder, arguments)
         return builder(**arguments)
