@@ -155,6 +155,21 @@ def test_an_error_of_its_own_says_whose_it_is():
     assert caught.value.__notes__ == ["policy 'x', run 0, in the rounds after 0"]
 
 
+def test_in_a_study_it_says_in_which_scenario_as_well(tmp_path):
+    pytest.importorskip("pyarrow")
+
+    class Wrong(Says):
+        def update(self, duel: fc.Duel, first_won: bool) -> None:
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^scenario 's', policy 'x', run 0, round 1: select returned \(0, 4\); two "):
+        fc.Study({"x": Says((0, 4))}, {"s": SCENARIO}, 5).run(tmp_path / "a", progress=False)
+    with pytest.raises(ValueError, match=r"^mine\n") as caught:
+        fc.Study({"x": Wrong((0, 1))}, {"s": SCENARIO}, 5).run(tmp_path / "b", progress=False)
+    assert caught.value.__notes__[:2] == ["policy 'x', run 0, in the rounds after 0", "scenario 's'"]
+    assert caught.traceback[-1].name == "update"  # where it was raised
+
+
 def test_it_is_stopped_between_two_rounds():
     class Slow(Says):
         def select(self, contexts: Any) -> Any:

@@ -17,7 +17,7 @@ from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.mle import MLE
 from fastcolst.experiments.players import Player
 from fastcolst.experiments.problems import Problem
-from fastcolst.experiments.simulation import Plan, Record, play_run
+from fastcolst.experiments.simulation import Plan, Record, RunError, play_run
 from fastcolst.experiments.tables import Recipe
 
 __all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cell", "warm"]
@@ -114,8 +114,11 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
         record = Record(plan)
         try:
             policies = play_run(plan, run, record, stop)
-        except ValueError as error:
+        except RunError as error:
             raise ValueError(f"scenario {task.scenario!r}, {error}") from None
+        except Exception as error:
+            error.add_note(f"scenario {task.scenario!r}")
+            raise
         if stop.is_set():
             raise CancelledError
         totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]

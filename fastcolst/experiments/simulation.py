@@ -26,7 +26,7 @@ from fastcolst.experiments.problems import Problem, check_length
 from fastcolst.experiments.results import Result
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
-__all__ = ["Plan", "Record", "checkpoint_rounds", "play_run", "processors", "simulate"]
+__all__ = ["Plan", "Record", "RunError", "checkpoint_rounds", "play_run", "processors", "simulate"]
 
 MOST_ROUNDS = 10**13
 """Rounds that can be played at all: the fastest policy takes a month for them."""
@@ -164,6 +164,10 @@ class Plan(NamedTuple):
         return self.templates[label].fresh_for(self.scenario.n_features, self.scenario.n_arms, self.horizon, key)
 
 
+class RunError(ValueError):
+    """A run cannot go on; the message says whose, and in which round."""
+
+
 class Record:
     """What a run leaves behind: regret at the checkpoints, seconds, and how far it has come."""
 
@@ -178,6 +182,11 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
     """Play one run with every policy, chunk by chunk, into its record; return early once ``stop`` is set.
 
     Returns the policies as they are then.
+
+    Raises
+    ------
+    RunError
+        Numbers stopped being finite, or a plain policy chose what is no pair of arms.
     """
     source = plan.scenario.start(plan.entropy, run)
     record.theta = source.theta
@@ -194,7 +203,7 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
             try:
                 played = play_rounds(policy, chunk, trace, stop)
             except ChoiceError as error:
-                raise ValueError(f"policy {label!r}, run {run}, {error}") from None
+                raise RunError(f"policy {label!r}, run {run}, {error}") from None
             except Exception as error:
                 error.add_note(f"policy {label!r}, run {run}, in the rounds after {before:,}")
                 raise
@@ -202,7 +211,7 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
             if stop.is_set():
                 return policies
             if played < n_rounds:
-                raise ValueError(
+                raise RunError(
                     f"policy {label!r}, run {run}, round {before + played + 1}: a context, utility, width or estimate "
                     "is not finite; does the scenario draw finite contexts of moderate size?"
                 )

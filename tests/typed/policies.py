@@ -5,7 +5,7 @@ An error that is no longer found leaves its comment unused, which mypy reports.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,3 +24,11 @@ if TYPE_CHECKING:
     fc.CoLSTIM(3, coupling="theory")  # type: ignore[arg-type]
     fc.SupCoLSTIM(3, horizon=9, perturbation="gumbel")  # type: ignore[arg-type]
     fc.MaxInP(3, rng="seed")  # type: ignore[arg-type]
+
+    @fc.register(name="shifted")
+    class Shifted(NamedTuple):
+        by: float = 0.0
+
+    shift: float = Shifted(1.0).by
+    fc.register(Shifted).by_  # type: ignore[attr-defined]  # noqa: B018
+    fc.register()  # type: ignore[call-overload]
