@@ -56,6 +56,8 @@ _NAMED: dict[str, dict[str, Callable[..., Any]]] = {kind: {} for kind in METHODS
 
 _OURS = __name__.partition(".")[0]
 
+MOST_LEVELS = 16
+"""How deep objects and lists may lie in one another."""
 LARGEST_LIST = 100_000
 """Numbers of an array that a table spells out; of a larger one, or of more than two axes, it holds the digest."""
 
@@ -236,6 +238,11 @@ def table_of(value: Any) -> Any:
     fields of a NamedTuple. Plain data stand for themselves; functions and classes are named ``"module:name"``; a large
     array is given by its digest, and any other object by its class and attributes, which do not come back.
 
+    Raises
+    ------
+    ValueError
+        When objects lie in one another without end.
+
     Examples
     --------
     >>> import fastcolst as fc
@@ -245,16 +252,25 @@ def table_of(value: Any) -> Any:
     >>> table_of(fc.UniformPairs(n_arms=3))
     {'name': 'UniformPairs', 'n_features': None, 'n_arms': 3, 'rng': None}
     """
+    return _table(value, MOST_LEVELS)
+
+
+def _table(value: Any, levels: int) -> Any:
+    if levels == 0:
+        raise ValueError(
+            f"{brief(value)} lies more than {MOST_LEVELS} levels deep in an object, which no table can hold; a method "
+            "get_params of the object's class says what does belong in it"
+        )
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (np.generic, np.ndarray)):
         return _plain_array(value)
     own = _parameters(value)
     if own is not None:
-        return {"name": name_of(type(value)), **{key: table_of(entry) for key, entry in own.items()}}
+        return {"name": name_of(type(value)), **{key: _table(entry, levels - 1) for key, entry in own.items()}}
     if isinstance(value, (list, tuple)):
-        return [table_of(entry) for entry in value]
-    return _table_of_other(value)
+        return [_table(entry, levels - 1) for entry in value]
+    return _table_of_other(value, levels)
 
 
 def _parameters(value: Any) -> Mapping[str, Any] | None:
@@ -264,19 +280,23 @@ def _parameters(value: Any) -> Mapping[str, Any] | None:
     return give() if callable(give) else None
 
 
-def _table_of_other(value: Any) -> Any:
+def _table_of_other(value: Any, levels: int) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): table_of(entry) for key, entry in value.items()}
+        return {str(key): _table(entry, levels - 1) for key, entry in value.items()}
     if isinstance(value, MethodType) and not isinstance(value.__self__, type):
-        return {"name": name_of(value), "self": table_of(value.__self__)}
+        return {"name": name_of(value), "self": _table(value.__self__, levels - 1)}
     if isinstance(value, type) or inspect.isroutine(value):
         return name_of(value)
     if isinstance(value, partial):
-        return {"name": name_of(value.func), "args": table_of(value.args), "keywords": table_of(value.keywords)}
+        return {
+            "name": name_of(value.func),
+            "args": _table(value.args, levels - 1),
+            "keywords": _table(value.keywords, levels - 1),
+        }
     if isinstance(value, Generator):
-        return table_of(value.bit_generator.state)
+        return _table(value.bit_generator.state, levels - 1)
     attributes = looked_at(vars, value)
-    seen = {"repr": brief(value)} if attributes is None else {"attributes": table_of(attributes)}
+    seen = {"repr": brief(value)} if attributes is None else {"attributes": _table(attributes, levels - 1)}
     return {"name": name_of(type(value)), **seen}
 
 

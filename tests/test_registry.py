@@ -250,6 +250,17 @@ def test_tables_are_plain_data(value: object, table: object):
     assert json.loads(json.dumps(table)) == table
 
 
+def test_an_object_that_holds_itself_has_no_table():
+    class Node:
+        def __init__(self) -> None:
+            self.next = self
+
+        select = update = len
+
+    with pytest.raises(ValueError, match=r"lies more than 16 levels deep in an object, which no table"):
+        fc.Study({"x": Node()}, {"s": {"name": "easy"}}, 10).to_dict()
+
+
 def test_tables_of_large_arrays_and_of_generators_tell_them_apart():
     one, other = np.zeros((2, 2, 2)), np.zeros((2, 2, 2))
     other[1, 1, 1] = -0.0
