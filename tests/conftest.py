@@ -121,6 +121,7 @@ def tiny(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tiny]:
     monkeypatch.syspath_prepend(sandbox.modules)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(sandbox.cache))
+    monkeypatch.delenv("FASTCOLST_PLAIN_NUMBA", raising=False)
     package = Tiny(sandbox)
     yield package
     package.forget()

@@ -115,7 +115,8 @@ class Sandbox:
 
     def start(self, package: str, code: str, *, hash_seed: str = HASH_SEEDS[0], **environment: str | None) -> Any:
         """Start a process that runs the code; an environment variable of None is unset."""
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "PYTHON", "COV_"))}
+        others = ("NUMBA_", "PYTHON", "COV_", "FASTCOLST_PLAIN_")
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(others)}
         settings: dict[str, str | None] = {
             "PYTHONPATH": str(self.modules),
             "PYTHONDONTWRITEBYTECODE": "1",  # bytecode goes by size and time, which edits here leave alone

@@ -250,7 +250,18 @@ def test_info_tells_versions_and_the_cache(monkeypatch: pytest.MonkeyPatch, caps
 def test_info_without_a_cache(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr(commands, "cache_info", lambda: {"path": None, "entries": 0, "bytes": 0})
     assert main(["info"]) == 0
-    assert "none: every process compiles" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "none: every process compiles" in told
+    assert "warmup" not in told
+
+
+def test_info_tells_why_numba_compiles_plainly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    for reason in ("", "Numba 9.9 is none that fastcolst was tested with"):
+        monkeypatch.setattr(commands, "PLAIN", reason)
+        monkeypatch.setattr(commands.numba.config, "DISABLE_JIT", 0)
+        assert main(["info"]) == 0
+        told = capsys.readouterr().out
+        assert ("internals are not used" in told) is bool(reason) and reason in told
 
 
 def test_warmup_tells_the_seconds_of_each_combination(

@@ -136,11 +136,12 @@ def test_a_users_class_is_found_at_any_depth():
     class Memory(NamedTuple):
         theta: np.ndarray
 
+    entries = pytest.importorskip("fastcolst._compile.entries")
     ours = fc.CoLSTIM(2, estimator="sgd")
     rule, state = rule_of(ours), state_of(ours)
     types = numba.typeof
-    assert cache._is_ours((types(rule), types(state), types(1.0)))
-    assert cache._is_ours(numba.types.void(types(rule)))
+    assert entries._is_ours((types(rule), types(state), types(1.0)))
+    assert entries._is_ours(numba.types.void(types(rule)))
     for users in (
         Model(),
         rule._replace(model=Model()),
@@ -149,8 +150,8 @@ def test_a_users_class_is_found_at_any_depth():
         state._replace(memory=Memory(np.zeros(2))),
         (Model(), Model()),
     ):
-        assert not cache._is_ours((types(state.gram), types(users)))
-        assert not cache._is_ours(numba.types.void(types(users)))
+        assert not entries._is_ours((types(state.gram), types(users)))
+        assert not entries._is_ours(numba.types.void(types(users)))
     assert isinstance(state, LinearState)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
-from sandbox import PACKAGE
+from sandbox import CLIMB, PACKAGE
 
 import fastcolst as fc
-from fastcolst._compile import KERNELS, cache
-from fastcolst._compile.flags import FLAGS
+from fastcolst._compile import KERNELS, PLAIN
+from fastcolst._compile.flags import FLAGS, TESTED_NUMBA, WHOLE
 
 
 def modules_of_package() -> dict[str, ModuleType]:
@@ -43,7 +43,8 @@ def test_every_compiled_function_has_our_flags():
     found = dispatchers()
     assert len({id(one) for one in found.values()}) > 20
     for name, one in found.items():
-        assert one.targetoptions == {**FLAGS, "nopython": True, "no_cfunc_wrapper": True}, name
+        options = {option: value for option, value in WHOLE.items() if option != "pipeline_class"}
+        assert one.targetoptions == {**FLAGS, "nopython": True, **options}, name
 
 
 @pytest.mark.jit
@@ -52,7 +53,8 @@ def test_kernels_are_cached_and_helpers_are_not():
     assert {id(kernel) for kernel in KERNELS} <= {id(one) for one in found}
     for one in found:
         is_kernel = any(one is kernel for kernel in KERNELS)
-        assert isinstance(one._cache, cache._PackageCache if is_kernel else NullCache), one.__name__
+        kind = "KernelCache" if is_kernel and not PLAIN else NullCache.__name__
+        assert type(one._cache).__name__ == kind, one.__name__
 
 
 def numba_names(source: str) -> set[str]:
@@ -95,3 +97,65 @@ def test_only_one_folder_talks_to_the_compiler_and_one_module_calls_it():
     used = {path.relative_to(PACKAGE).as_posix(): numba_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
     assert [name for name, names in used.items() if "numba.njit" in names] == ["_compile/decorators.py"]
     assert {name for name, names in used.items() if names - harmless and not name.startswith("_compile/")} == set()
+
+
+# --- Numba's internals --------------------------------------------------------------------------------------
+
+
+def test_numbas_internals_are_used_in_two_modules_that_others_import_where_it_was_tested():
+    used = {path.relative_to(PACKAGE).as_posix(): numba_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    internal = {name for name, names in used.items() if any(one.startswith("numba.core") for one in names)}
+    assert internal == {"_compile/parts.py", "_compile/entries.py"}
+
+
+def test_every_version_of_numba_whose_internals_are_used_has_a_lane():
+    lanes = (PACKAGE.parent / "tox.ini").read_text()
+    assert {version for version in TESTED_NUMBA if f"numba=={version}." in lanes} == set(TESTED_NUMBA)
+
+
+PLAY = """
+import numpy as np
+import fastcolst as fc
+
+policy = fc.CoLSTIM(3, rng=1, estimator="ESTIMATOR")
+for contexts in np.random.default_rng(1).normal(size=(60, 5, 3)):
+    duel = policy.select(contexts)
+    policy.update(duel, bool(duel.contrast[0] > 0))
+result = fc.simulate({"policy": policy}, fc.Scenario.hard(n_arms=5, n_features=3), 200, rng=1)
+answer = [policy.theta.tobytes().hex(), result.average_regret["policy"].tobytes().hex()]
+"""
+INSIDE = """
+import sys
+from PACKAGE import _compile
+kinds = {type(one._cache).__name__ for one in _compile.KERNELS}
+options = {name for one in _compile.KERNELS for name in one.targetoptions}
+inside = [name for name in ("parts", "entries") if f"PACKAGE._compile.{name}" in sys.modules]
+answer = [answer, sorted(kinds), "no_cfunc_wrapper" in options, inside]
+"""
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("estimator", ["sgd", pytest.param("mle", marks=pytest.mark.slow)])
+def test_numba_compiles_to_the_same_bits_with_and_without_its_internals(sandbox, estimator):
+    sandbox.install()
+    code = PLAY.replace("ESTIMATOR", estimator) + INSIDE.replace("PACKAGE", "fastcolst")
+    runs = [sandbox.run("fastcolst", code, FASTCOLST_PLAIN_NUMBA=switch) for switch in ("0", "1")]
+    (usual, *used), (plain, *unused) = (run["answer"] for run in runs)
+    assert plain == usual
+    assert used == [["KernelCache"], True, ["parts", "entries"]]
+    assert unused == [["NullCache"], False, []]
+    assert [run["warnings"] for run in runs] == [[], []]
+    assert runs[1]["info"] == {"path": None, "entries": 0, "bytes": 0}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("version", "tested"), [("0.68.9", True), ("0.680.0", False), ("0.99.0rc1", False)])
+def test_the_internals_of_a_numba_that_was_not_tested_are_left_alone(sandbox, version, tested):
+    sandbox.install_tiny()
+    (sandbox.modules / "sitecustomize.py").write_text(f"import numba\nnumba.__version__ = {version!r}\n")
+    for _ in range(2):
+        run = sandbox.run("tiny", CLIMB + INSIDE.replace("PACKAGE", "tiny"))
+        value, kinds, _, inside = run["answer"]
+        assert (value, kinds, bool(inside)) == (7.0, ["KernelCache" if tested else "NullCache"], tested)
+        assert [("none that fastcolst was tested with" in text) for text in run["warnings"]] == [True] * (not tested)
+    assert len(sandbox.files()) == tested

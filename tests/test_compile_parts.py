@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from typing import Any
 
 import numba
@@ -13,7 +12,6 @@ from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
 
 import fastcolst as fc
-from fastcolst._compile import parts
 from fastcolst._compile.flags import FLAGS, PART
 from fastcolst.comparison import cdf
 
@@ -24,6 +22,7 @@ def _cdf(model: Any, u: Any) -> Any:
 
 @pytest.mark.jit
 def test_what_is_only_linked_into_kernels_has_no_machine_code_of_its_own():
+    parts = pytest.importorskip("fastcolst._compile.parts")
     assert PART["pipeline_class"] is parts.PartCompiler
     part = numba.njit(**FLAGS, **PART)(_cdf)
     types = (numba.typeof(fc.BradleyTerry()), numba.float64)
@@ -31,16 +30,6 @@ def test_what_is_only_linked_into_kernels_has_no_machine_code_of_its_own():
     library = part.overloads[types].library
     assert isinstance(library, parts._Linked)
     assert library.get_pointer_to_function(part.overloads[types].fndesc.llvm_func_name) == 0
-
-
-@pytest.mark.jit
-def test_a_numba_of_unknown_insides_compiles_parts_as_it_does(tiny, monkeypatch):
-    with monkeypatch.context() as moved:
-        moved.setitem(sys.modules, "numba.core.codegen", None)
-        module = tiny.load()
-    flags = sys.modules["tiny._compile.flags"]
-    assert (flags.PART, flags.WHOLE) == ({}, {"no_cfunc_wrapper": True})
-    assert module.climb(module.Hill(2.0), 3.0) == 7.0
 
 
 def choose_and_learn(n_rounds: int) -> None:

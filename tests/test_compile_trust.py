@@ -114,25 +114,6 @@ def test_a_file_in_the_folders_place_costs_one_warning(tiny):
     assert module.entry(np.arange(3.0), 2) == 2.0  # a second warning would be an error here
 
 
-@pytest.mark.jit
-def test_a_numba_of_unknown_insides_costs_one_warning(monkeypatch):
-    monkeypatch.setattr(cache, "_PackageCache", None)
-    monkeypatch.setattr(cache, "_WARNINGS", [])
-
-    @numba.njit
-    def plain(x: float) -> float:
-        return x
-
-    plain.py_func.__module__, before = "fastcolst.tests", plain.py_func.__module__
-    try:
-        with pytest.warns(RuntimeWarning, match="Use a version of Numba that fastcolst was tested with"):
-            cache.attach_cache(plain)
-    finally:
-        plain.py_func.__module__ = before
-    assert isinstance(plain._cache, NullCache)  # Numba's own would believe any file
-    assert cache.cache_info() == {"path": None, "entries": 0, "bytes": 0}
-
-
 def test_kernels_of_others_are_not_cached():
     """The digest does not see their sources."""
 

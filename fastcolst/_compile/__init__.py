@@ -11,8 +11,10 @@ Three decorators serve the whole package:
     rules are registered NamedTuples with ordinary methods, and kernels reach those methods through generic
     functions, so that one kernel source serves every combination.
 
-``flags`` holds the options of all compiled functions, ``parts`` is how those that kernels call are linked into them,
-``cache`` keeps machine code on disk, and ``handles`` pass a policy's rule and state.
+``flags`` holds the options of all compiled functions, ``cache`` keeps machine code on disk, ``digest`` tells whether a
+user's code is what it was, and ``handles`` pass a policy's rule and state. ``parts``, how functions that kernels call
+are linked into them, and ``entries``, the cache as Numba asks for it, use Numba's internals: they are imported only
+where its version was tested, and not at all with ``FASTCOLST_PLAIN_NUMBA=1``.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ from fastcolst._compile.decorators import (
     registered,
 )
 from fastcolst._compile.digest import code_digest
+from fastcolst._compile.flags import PLAIN
 from fastcolst._compile.handles import handle, make_agent, shared_fields, slot
 from fastcolst._compile.intrinsics import times_power_of_two
 
 __all__ = [
     "COMPILER_LOCK",
     "KERNELS",
+    "PLAIN",
     "CacheContents",
     "cache_contents",
     "cache_info",

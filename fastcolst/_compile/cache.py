@@ -30,12 +30,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
-from numba import types
 
 from fastcolst._compile.digest import plain
-from fastcolst._compile.flags import FLAGS
+from fastcolst._compile.flags import FLAGS, PLAIN
 
-__all__ = ["SOURCES", "CacheContents", "attach_cache", "cache_contents", "cache_info", "clear_cache"]
+__all__ = [
+    "SOURCES",
+    "CacheContents",
+    "cache_contents",
+    "cache_info",
+    "clear_cache",
+    "load",
+    "remove",
+    "save",
+    "warn_uncached",
+]
 
 DAY = 86_400.0
 UNUSED_DAYS = 30
@@ -238,6 +247,39 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
+def load(name: str, key: str) -> Any:
+    """What this version keeps under a name and a key, or None; with one warning where it may not be believed."""
+    try:
+        folder = _folder()
+        data = _load_entry(folder / name, key)
+        if data is not None:
+            _note_use(folder)
+    except OSError as error:
+        warn_uncached(error)
+        return None
+    return data
+
+
+def save(name: str, key: str, make: Callable[[], Any]) -> None:
+    """Keep what ``make`` returns, for this version; with one warning where that is impossible."""
+    try:
+        folder = _folder()
+        if not folder.is_dir():
+            _make_folder(folder)
+            _remove_unused(folder.parent)
+        _save_entry(_folder() / name, key, make())  # looked at again, now that it is there
+    except FileNotFoundError:  # another process has just cleared the cache: the next one keeps it
+        return
+    except OSError as error:
+        warn_uncached(error)
+
+
+def remove(function: str) -> None:
+    """Remove what this version keeps for a function."""
+    for path in _folder().glob(f"{function}-*.nbc"):
+        path.unlink(missing_ok=True)
+
+
 def _note_use(folder: Path) -> None:
     """Let the time of a version's folder tell the day of its last use."""
     if time.time() - folder.stat().st_mtime > DAY:
@@ -254,22 +296,7 @@ def _remove_unused(place: Path) -> None:
                 _remove(folder)
 
 
-def _classes_in(type_: types.Type) -> Iterator[type]:
-    """The NamedTuple classes that a signature's type holds, at any depth."""
-    cls = getattr(type_, "instance_class", None)
-    if cls is not None:
-        yield cls
-    for inner in (*getattr(type_, "types", ()), *getattr(type_, "field_dict", {}).values()):
-        yield from _classes_in(inner)
-
-
-def _is_ours(signature: Any) -> bool:
-    """True when machine code for this signature depends on no class from outside the package."""
-    arguments = signature.args if hasattr(signature, "args") else signature
-    return all(cls.__module__.partition(".")[0] == _PACKAGE for argument in arguments for cls in _classes_in(argument))
-
-
-def _warn_uncached(reason: object, remedy: str = "Set NUMBA_CACHE_DIR to a writable folder of your own.") -> None:
+def warn_uncached(reason: object, remedy: str = "Set NUMBA_CACHE_DIR to a writable folder of your own.") -> None:
     """Warn of it once in a process."""
     if not _WARNINGS:
         _WARNINGS.append(str(reason))
@@ -277,84 +304,6 @@ def _warn_uncached(reason: object, remedy: str = "Set NUMBA_CACHE_DIR to a writa
             f"fastcolst cannot keep its compiled kernels ({reason}): every process compiles them again. {remedy}",
             RuntimeWarning,
             stacklevel=3,
-        )
-
-
-try:
-    from numba.core.caching import _Cache
-    from numba.core.compiler import CompileResult
-
-    class _PackageCache(_Cache):  # type: ignore[misc]
-        """The entries of one kernel, as Numba's dispatchers ask for them and hand them over."""
-
-        def __init__(self, function: Callable[..., Any]) -> None:
-            self._function = f"{function.__module__}.{function.__qualname__}"
-            self._enabled = True
-
-        @property
-        def cache_path(self) -> str | None:
-            folder = _usable_folder()
-            return None if folder is None else str(folder)
-
-        def enable(self) -> None:
-            self._enabled = True
-
-        def disable(self) -> None:
-            self._enabled = False
-
-        def flush(self) -> None:
-            for path in _folder().glob(f"{self._function}-*.nbc"):
-                path.unlink(missing_ok=True)
-
-        def _entry(self, sig: Any, codegen: Any) -> tuple[str, str]:
-            """The name of a signature's file, and the key that it must hold."""
-            key = repr((self._function, str(sig), codegen.magic_tuple(), numba.config.BOUNDSCHECK, SOURCES))
-            return f"{self._function}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.nbc", key
-
-        def load_overload(self, sig: Any, target_context: Any) -> Any:
-            if not (self._enabled and _is_ours(sig)):
-                return None
-            target_context.refresh()  # or it does not know its own functions yet
-            name, key = self._entry(sig, target_context.codegen())
-            try:
-                folder = _folder()
-                data = _load_entry(folder / name, key)
-                if data is None:
-                    return None
-                _note_use(folder)
-            except OSError as error:
-                _warn_uncached(error)
-                return None
-            return CompileResult._rebuild(target_context, *data)
-
-        def save_overload(self, sig: Any, data: Any) -> None:
-            if not (self._enabled and _is_ours(sig)) or data.library.has_dynamic_globals:  # addresses of this process
-                return
-            name, key = self._entry(sig, data.codegen)
-            try:
-                folder = _folder()
-                if not folder.is_dir():
-                    _make_folder(folder)
-                    _remove_unused(folder.parent)
-                _save_entry(_folder() / name, key, data._reduce())  # looked at again, now that it is there
-            except FileNotFoundError:  # another process has just cleared the cache: the next one keeps it
-                return
-            except OSError as error:
-                _warn_uncached(error)
-
-except ImportError:  # Numba moved its internals
-    _PackageCache = None  # type: ignore[assignment, misc]
-
-
-def attach_cache(dispatcher: Any) -> None:
-    """Attach our cache; none where Numba's internals have moved: its own would believe any file, and go stale."""
-    if dispatcher.py_func.__module__.partition(".")[0] != _PACKAGE:
-        return  # the digest of sources does not see it
-    if _PackageCache is not None and hasattr(dispatcher, "_cache"):
-        dispatcher._cache = _PackageCache(dispatcher.py_func)
-    else:
-        _warn_uncached(
-            "the internals of this Numba are not known", "Use a version of Numba that fastcolst was tested with."
         )
 
 
@@ -378,7 +327,7 @@ def cache_info() -> dict[str, Any]:
 
 def _usable_folder() -> Path | None:
     """Folder of this version; None where kernels are not cached."""
-    if numba.config.DISABLE_JIT or _PackageCache is None:
+    if numba.config.DISABLE_JIT or PLAIN:
         return None
     try:
         folder = _folder()

@@ -13,8 +13,8 @@ import numba
 from numba import types
 from numba.extending import overload
 
-from fastcolst._compile.cache import attach_cache
-from fastcolst._compile.flags import FLAGS, INLINED, PART, WHOLE
+from fastcolst._compile.cache import warn_uncached
+from fastcolst._compile.flags import FLAGS, INLINED, PART, PLAIN, SWITCHED, WHOLE
 
 __all__ = [
     "COMPILER_LOCK",
@@ -34,13 +34,18 @@ C = TypeVar("C", bound=type)
 KERNELS: list[Any] = []
 """Every dispatcher made by :func:`kernel`, in order of definition."""
 
-try:
-    from numba.core.compiler_lock import global_compiler_lock
-
-    COMPILER_LOCK: Any = global_compiler_lock._lock
-except (ImportError, AttributeError):  # Numba moved its internals
+# COMPILER_LOCK is held by whoever compiles, and in a forked process for ever if nobody waits for that before.
+if not PLAIN:
+    from fastcolst._compile.entries import attach_cache
+    from fastcolst._compile.parts import COMPILER_LOCK
+else:
     COMPILER_LOCK = threading.RLock()
-"""Held by whoever compiles, and in a forked process for ever if nobody waits for that before."""
+
+    def attach_cache(dispatcher: Any) -> None:
+        """Attach none: Numba's own would believe any file, and go stale."""
+        if PLAIN != SWITCHED:
+            warn_uncached(PLAIN, "Use a version of Numba that fastcolst was tested with.")
+
 
 _REGISTERED: set[type] = set()
 _GENERIC: set[str] = set()

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-__all__ = ["FLAGS", "INLINED", "PART", "WHOLE"]
+import numba
+
+__all__ = ["FLAGS", "INLINED", "PART", "PLAIN", "SWITCHED", "TESTED_NUMBA", "WHOLE"]
+
+TESTED_NUMBA = ("0.60", "0.68")
+"""Minor versions of Numba whose internals are known: tox has a lane for each."""
+
+
+SWITCHED = "FASTCOLST_PLAIN_NUMBA is set"
+
+
+def _why_plain() -> str:
+    if os.environ.get("FASTCOLST_PLAIN_NUMBA", "0") not in {"", "0"}:
+        return SWITCHED
+    minor = ".".join(numba.__version__.split(".")[:2])
+    return "" if minor in TESTED_NUMBA else f"Numba {minor} is none that fastcolst was tested with"
+
+
+PLAIN = _why_plain()
+"""Why nothing of Numba's internals is used, so that kernels compile more slowly and are not cached; "" if they are."""
 
 # Every flag is explicit: one left out would be inherited from whichever caller is compiled first. No "nnan" and no
 # "ninf": kernels look for them. No "reassoc": it lets two specialisations of one formula round differently, and the
@@ -24,13 +44,11 @@ INLINED = frozenset({"cdf", "pdf", "score", "curvature"})
 PART: dict[str, Any] = {}
 """Options for a function that is only ever linked into others."""
 
-WHOLE: dict[str, Any] = {"no_cfunc_wrapper": True}
+WHOLE: dict[str, Any] = {}
 """Options for a function that Python calls."""
 
-try:
+if not PLAIN:
     from fastcolst._compile.parts import KernelCompiler, PartCompiler
-except ImportError:  # Numba moved its internals
-    pass
-else:
+
     PART["pipeline_class"] = PartCompiler
-    WHOLE["pipeline_class"] = KernelCompiler
+    WHOLE.update(pipeline_class=KernelCompiler, no_cfunc_wrapper=True)

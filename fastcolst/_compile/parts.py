@@ -1,7 +1,4 @@
-"""Parts of kernels, compiled only to be linked into them: what is done to Numba's internals to save time.
-
-Importing this module fails where Numba has moved them. Kernels are then compiled as Numba does it, and take longer.
-"""
+"""Parts of kernels, compiled only to be linked into them: what is done to Numba's internals to save time."""
 
 from __future__ import annotations
 
@@ -9,8 +6,11 @@ from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
 
-__all__ = ["KernelCompiler", "PartCompiler"]
+__all__ = ["COMPILER_LOCK", "KernelCompiler", "PartCompiler"]
+
+COMPILER_LOCK: Any = global_compiler_lock._lock
 
 
 class _Linked(JITCodeLibrary):  # type: ignore[misc]

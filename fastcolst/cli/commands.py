@@ -19,7 +19,7 @@ import scipy
 
 import fastcolst as fc
 from fastcolst._checks import count
-from fastcolst._compile import CacheContents, cache_contents, cache_info, clear_cache
+from fastcolst._compile import PLAIN, CacheContents, cache_contents, cache_info, clear_cache
 from fastcolst._files import optional_import
 from fastcolst._words import align
 from fastcolst.cli.arguments import COMPARISONS, columns, new_policy, new_scenario, policy_names, shows_progress
@@ -191,16 +191,17 @@ def _replay(arguments: argparse.Namespace) -> None:
 def _info(_: argparse.Namespace) -> None:
     cache = cache_info()
     interpreted = " (NUMBA_DISABLE_JIT is set: nothing is compiled)" if numba.config.DISABLE_JIT else ""
+    plain = f" ({PLAIN}: its internals are not used, and compiling takes longer)" if PLAIN else ""
     kept = _amount(CacheContents(cache["entries"], cache["bytes"]), " of this version")
     rows = {
         "fastcolst": fc.__version__,
         "Python": platform.python_version(),
-        "Numba": numba.__version__ + interpreted,
+        "Numba": numba.__version__ + (interpreted or plain),
         "NumPy": np.__version__,
         "SciPy": scipy.__version__,
         "threads": str(processors()),
         "cache": cache["path"] or "none: every process compiles its kernels anew",
-        "cached": kept if cache["entries"] else "nothing yet: run fastcolst warmup",
+        "cached": kept if cache["entries"] else "nothing yet: run fastcolst warmup" if cache["path"] else "nothing",
     }
     print("\n".join(f"{name:<11}{value}" for name, value in rows.items()))
 
