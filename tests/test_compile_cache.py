@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ from inside import rule_of, state_of
 from sandbox import CLIMB, HASH_SEEDS, Sandbox, report
 
 import fastcolst as fc
-from fastcolst._compile import cache
+from fastcolst._compile import cache, digest
 from fastcolst.policies.state import LinearState
 
 # --- what the cache must give -------------------------------------------------------------------------------
@@ -48,7 +49,7 @@ def test_a_second_process_compiles_nothing(warm):
     sandbox, first = warm
     second = sandbox.run("fastcolst", USE_EVERYTHING, hash_seed=HASH_SEEDS[1])
     unused = {name for name, misses in first["misses"].items() if misses == 0}
-    assert unused == {"learn_log", "solve"}
+    assert unused == {"learn_log", "score_information"}
     assert first["misses"]["choose"] == first["misses"]["learn_answer"] == first["misses"]["play"] == 1
     assert set(first["hits"].values()) == {0}
     assert second["misses"] == first["hits"]
@@ -76,83 +77,265 @@ answer = [duel.first, duel.second]
     assert set(edited["hits"].values()) == {0}
 
 
-USER_MODEL = """
+# --- code of users ------------------------------------------------------------------------------------------
+
+USER_CODE = """
 from typing import NamedTuple
+import numpy as np
 import fastcolst as fc
+from fastcolst.kernels.selection import random_pair
+from fastcolst.policies.blind import BlindPolicy
+from fastcolst.policies.protocol import Choice
+from fastcolst.policies.state import BlindState
+from user_helpers import SLOPE, step
 
 @fc.register
 class Straight(NamedTuple):
-    slope: float = 0.125
+    offset: float = 0.5
 
     def cdf(self, u):
-        return min(1.0, max(0.0, 0.5 + self.slope * u * 1.0))
+        return min(1.0, max(0.0, self.offset + SLOPE * u * 1.0))
 
     def pdf(self, u):
-        return self.slope
+        return SLOPE
 
     def raw(self, rng, size=None):
         return rng.standard_normal(size)
 
     def perturb(self, value):
         return value
-"""
 
-USE_MODEL = """
+class Memory(NamedTuple):
+    theta: np.ndarray
+
+@fc.register
+class Counting(NamedTuple):
+    size: float = 1.0
+
+    def memory(self, n_features):
+        return Memory(np.zeros(n_features))
+
+    def learn(self, model, memory, contrast, share, weight):
+        memory.theta[0] += step(self.size)  # a step
+        return 0
+
+@fc.register
+class Fixed(NamedTuple):
+    second: int = 1
+
+    def n_raw(self, n_arms):
+        return 1
+
+    def work_shape(self, n_arms, n_features):
+        return 0, 0
+
+    def select(self, state, contexts, raw, work):
+        return Choice(0, self.second + 1, 0)
+
+    def update(self, state, choice, contrast, won):
+        return 0
+
+class FixedPairs(BlindPolicy):
+    def __init__(self, n_features=None, *, n_arms=None, rng=None):
+        super().__init__(locals())
+        self._begin(Fixed(), BlindState.new())
+"""
+USER_HELPERS = """
+import numba
+
+SLOPE = 0.125
+
+@numba.njit
+def step(x):
+    return 2.0 * x
+"""
+USE_USER_CODE = """
+import fastcolst as fc
 import numpy as np
-import user_model
-from fastcolst.comparison import probabilities
-out = np.empty(1)
-probabilities(user_model.Straight(), np.ones(1), out)
-answer = float(out[0])
+import user_code
+policy = fc.CoLSTIM(2, comparison=user_code.Straight(), estimator=user_code.Counting())
+policy.update(policy.select(np.eye(3, 2)), True)
+answer = [policy.probability([1.0, 0.0], [0.0, 0.0]), policy.theta[0], user_code.FixedPairs().select(np.eye(4)).second]
 """
 
 
 @pytest.mark.jit
-def test_a_users_model_is_never_stale_and_never_in_the_way(warm):
+def test_a_users_code_is_kept_until_it_changes(warm):
     sandbox, first = warm
     before = sandbox.files()
-    path = sandbox.modules / "user_model.py"
-    path.write_text(USER_MODEL)
-    assert sandbox.run("fastcolst", USE_MODEL)["answer"] == 0.625
-    sandbox.edit("user_model.py", "* u * 1.0", "* u * 2.0")
-    edited = sandbox.run("fastcolst", USE_MODEL)
-    assert edited["answer"] == 0.75
-    assert edited["misses"]["probabilities"] == 1
-    assert edited["warnings"] == []
+    (sandbox.modules / "user_code.py").write_text(USER_CODE)
+    (sandbox.modules / "user_helpers.py").write_text(USER_HELPERS)
 
-    path.unlink()  # a process that cannot import the user's file
+    def run() -> tuple[list[float], int]:
+        result = sandbox.run("fastcolst", USE_USER_CODE, hash_seed=HASH_SEEDS[len(seen) % 2])
+        assert result["warnings"] == []
+        seen.append(result)
+        return result["answer"], sum(result["misses"].values())
+
+    seen: list[dict[str, Any]] = []
+    answer, compiled = run()
+    assert answer == [0.75, 2.0, 2] and compiled >= 5
+    assert run() == (answer, 0)  # nothing at all
+    sandbox.edit("user_code.py", "# a step", "# a pace")
+    assert run() == (answer, 0)
+    for module, old, new, edited in (
+        ("user_code.py", "u * 1.0", "u * 0.5", [0.625, 2.0, 2]),
+        ("user_helpers.py", "2.0 * x", "1.0 * x", [0.5625, 1.0, 2]),
+        ("user_helpers.py", "SLOPE = 0.125", "SLOPE = 0.250", [0.625, 1.0, 2]),
+        ("user_code.py", "self.second + 1", "self.second + 2", [0.625, 1.0, 3]),
+    ):
+        sandbox.edit(module, old, new)
+        now, compiled = run()
+        assert now == edited and 0 < compiled
+        assert run() == (edited, 0)
+    assert seen[-1]["info"]["entries"] == len(sandbox.files())
+
+    (sandbox.modules / "user_code.py").unlink()  # a process that cannot import the user's file
     without = sandbox.run("fastcolst", USE_EVERYTHING)
     assert without["answer"] == first["answer"]
     assert set(without["misses"].values()) == {0}
-    assert sandbox.files() == before
-    assert not any(b"user_model" in content for content in before.values())
+    after = sandbox.files()
+    assert {name: after[name] for name in before} == before
+    assert not any(b"user_code" in content for content in before.values())
+
+
+NAMESAKE = """
+from typing import NamedTuple
+from tiny._compile import register
+
+@register
+class Hill(NamedTuple):
+    scale: float = 1.0
+
+    def height(self, x):
+        return self.scale * x * FACTOR
+"""
+
+
+CLIMB_EACH = """
+from importlib import import_module
+answer = []
+models = [import_module(name).Hill(2.0) for name in ORDER]
+for model in models:
+    answer += [import_module("tiny.kernels").climb(model, 3.0), repr(model)]
+"""
 
 
 @pytest.mark.jit
-def test_a_users_class_is_found_at_any_depth():
-    class Model(NamedTuple):
-        scale: float = 1.0
+def test_classes_of_one_name_and_the_same_fields_do_not_meet(sandbox):
+    """Neither in a process, nor in the cache, nor with a class of the package."""
+    sandbox.install_tiny()
+    values = {"one": 13.0, "two": 19.0, "tiny.kernels": 7.0}
+    for module, factor in (("one", 2.0), ("two", 3.0)):
+        (sandbox.modules / f"{module}.py").write_text(f"FACTOR = {factor}\n{NAMESAKE}")
+    for order, compiled in ((["one"], 1), (["two"], 1), (["one", "two", "tiny.kernels"], 2), (["two", "one"], 1)):
+        code = CLIMB_EACH.replace("ORDER", repr(order))
+        run = sandbox.run("tiny", code)
+        assert run["misses"]["climb"] == compiled
+        assert run["answer"] == [text for name in order for text in (values[name], "Hill(scale=2.0)")]
+        again = sandbox.run("tiny", code)
+        assert (again["answer"], again["misses"]["climb"]) == (run["answer"], 0)
 
-    class Memory(NamedTuple):
-        theta: np.ndarray
 
-    entries = pytest.importorskip("fastcolst._compile.entries")
+AGAIN = """
+from tiny.kernels import climb
+from tiny._compile import register
+from typing import NamedTuple
+answer = []
+for factor in (2.0, 3.0):
+    exec(CELL.replace("FACTOR", str(factor)), globals())
+    answer.append(climb(Hill(2.0), 3.0))
+"""
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", ["__main__", "notebook"])
+def test_a_class_of_a_notebook_is_compiled_for_each_run_of_its_cell_and_not_kept(sandbox, name):
+    sandbox.install_tiny()
+    code = f"__name__ = {name!r}\nCELL = {NAMESAKE!r}\n{AGAIN}"
+    for _ in range(2):
+        run = sandbox.run("tiny", code)
+        assert (run["answer"], run["misses"]["climb"]) == ([13.0, 19.0], 2)
+    assert sandbox.files() == {}
+
+
+CLIMB_ONE = "import one; from tiny.kernels import climb; answer = climb(one.Hill(2.0), 3.0)"
+
+
+@pytest.mark.jit
+def test_a_module_that_is_loaded_again_or_changed_by_hand_is_not_kept(sandbox):
+    sandbox.install_tiny()
+    (sandbox.modules / "one.py").write_text(f"FACTOR = 2.0\n{NAMESAKE}")
+    code = """
+import importlib
+from tiny.kernels import climb
+import one
+first = climb(one.Hill(2.0), 3.0)
+one.FACTOR = 3.0
+by_hand = climb(one.Hill(2.0), 3)
+importlib.reload(one)
+answer = [first, by_hand, climb(one.Hill(2.0), 3.0)]
+"""
+    run = sandbox.run("tiny", code)
+    assert run["answer"] == [13.0, 19.0, 13.0]
+    assert (run["misses"]["climb"], len(sandbox.files())) == (3, 1)
+    assert (
+        sandbox.run("tiny", "import one; from tiny.kernels import climb; answer = climb(one.Hill(2.0), 3.0)")["hits"][
+            "climb"
+        ]
+        == 1
+    )
+
+
+@pytest.mark.jit
+def test_old_code_of_users_is_removed_when_nobody_has_used_it_for_long(sandbox):
+    sandbox.install_tiny()
+    (sandbox.modules / "one.py").write_text(f"FACTOR = 2.0\n{NAMESAKE}")
+    for factor, days in (("2.0", 31), ("3.0", 29), ("4.0", 29)):
+        sandbox.run("tiny", CLIMB_ONE)
+        for path in sandbox.cache.rglob("*.nbc"):
+            if time.time() - path.stat().st_mtime < 86_400:
+                os.utime(path, (time.time() - days * 86_400,) * 2)
+        sandbox.edit("one.py", f"FACTOR = {factor}", f"FACTOR = {float(factor) + 1}")
+    sandbox.run("tiny", CLIMB)
+    assert len(sandbox.files()) == 3
+    sandbox.edit("one.py", "FACTOR = 5.0", "FACTOR = 3.0")
+    assert sandbox.run("tiny", CLIMB_ONE)["hits"]["climb"] == 1
+    ages = [time.time() - path.stat().st_mtime for path in sandbox.cache.rglob("*.nbc")]
+    assert sorted(age > 86_400 for age in ages) == [False, False, True]
+
+
+@pytest.mark.jit
+def test_a_users_class_is_found_at_any_depth(tmp_path, monkeypatch):
+    (tmp_path / "some_classes.py").write_text(
+        "from typing import NamedTuple\n"
+        "class Model(NamedTuple):\n    scale: float = 1.0\n"
+        "class Memory(NamedTuple):\n    theta: object\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    user = importlib.import_module("some_classes")
+    users_code = digest.users_code
     ours = fc.CoLSTIM(2, estimator="sgd")
     rule, state = rule_of(ours), state_of(ours)
     types = numba.typeof
-    assert entries._is_ours((types(rule), types(state), types(1.0)))
-    assert entries._is_ours(numba.types.void(types(rule)))
+    assert users_code((types(rule), types(state), types(1.0))) == []
+    assert users_code(numba.types.void(types(rule))) == []
     for users in (
-        Model(),
-        rule._replace(model=Model()),
-        rule._replace(perturbation=Model()),
-        rule._replace(estimator=fc.SGD()._replace(score=(1.0, Model()))),
-        state._replace(memory=Memory(np.zeros(2))),
-        (Model(), Model()),
+        user.Model(),
+        rule._replace(model=user.Model()),
+        rule._replace(perturbation=user.Model()),
+        rule._replace(estimator=fc.SGD()._replace(score=(1.0, user.Model()))),
+        state._replace(memory=user.Memory(np.zeros(2))),
+        (user.Model(), user.Model()),
     ):
-        assert not entries._is_ours((types(state.gram), types(users)))
-        assert not entries._is_ours(numba.types.void(types(users)))
+        assert len(users_code((types(state.gram), types(users)))) == 1
+        assert len(users_code(numba.types.void(types(users)))) == 1
     assert isinstance(state, LinearState)
+
+    class Local(NamedTuple):
+        scale: float = 1.0
+
+    assert users_code((types(user.Model()), types(Local()))) is None
 
 
 # --- entries on disk ----------------------------------------------------------------------------------------

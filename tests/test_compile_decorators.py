@@ -103,6 +103,37 @@ def test_methods_stay_plain_functions():
         assert all(isinstance(method, FunctionType) for method in methods), cls
 
 
+def _model_with(slope: float) -> Any:
+    class Namesake(NamedTuple):
+        half: float = 0.5
+
+        def cdf(self, u: Any) -> Any:
+            return self.half + slope * u / (1.0 + abs(u))
+
+        def pdf(self, u: Any) -> Any:
+            return slope / (1.0 + abs(u)) ** 2
+
+        def raw(self, rng: Any, size: Any = None) -> Any:
+            return rng.standard_exponential(size)
+
+        def perturb(self, value: Any) -> Any:
+            return value
+
+    return Namesake()
+
+
+def test_models_of_one_name_and_the_same_fields_have_machine_code_of_their_own():
+    """Numba knows a NamedTuple by these: a notebook's cell that was edited and run again kept its first model."""
+    seen = []
+    for slope in (0.25, 0.125):
+        policy = fc.CoLSTIM(2, comparison=_model_with(slope), estimator="sgd")
+        policy.learn([[1.0, 0.0]], [[0.0, 0.0]])
+        margin = policy.theta[0]
+        seen.append((policy.probability([1.0, 0.0], [0.0, 0.0]) - 0.5) * (1.0 + margin) / margin)
+        assert "Namesake(half=0.5)" in repr(policy)
+    assert seen == pytest.approx([0.25, 0.125])
+
+
 # --- register -----------------------------------------------------------------------------------------------
 
 

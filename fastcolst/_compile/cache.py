@@ -3,8 +3,9 @@
 It differs from Numba's own in what makes an entry valid. Numba stamps a kernel with the one file that defines it, so
 that machine code survives a change of a helper in another file. Here the key holds a digest of every source of the
 package, the flags and the boundscheck setting. Entries are single checksummed files named by their key, so that
-processes which compile at the same time cannot mix theirs up, and code that involves a class from outside the package
-is never written: it would go stale with the user's file, and would stop processes that cannot import that file.
+processes which compile at the same time cannot mix theirs up. Where a kernel involves classes from outside the package
+the key holds digests of their code as well (:mod:`fastcolst._compile.digest`): an entry goes with its user's code, and
+no process meets it that has not imported that. What has no such digest is not kept.
 
 Entries lie in the user's cache, not beside the sources: a folder for each version, ``<cache>/fastcolst/<digest>``. They
 are pickles, which can run anything, and their checksum tells damage, not malice. So they are read only where nobody
@@ -36,6 +37,7 @@ from fastcolst._compile.flags import FLAGS, PLAIN
 
 __all__ = [
     "SOURCES",
+    "USERS",
     "CacheContents",
     "cache_contents",
     "cache_info",
@@ -50,6 +52,9 @@ DAY = 86_400.0
 UNUSED_DAYS = 30
 KEPT_VERSIONS = 20
 """Versions that nobody used for so long are removed, and all but so many: who edits the sources makes dozens a day."""
+
+USERS = ".users"
+"""In the name of an entry that depends on a user's code."""
 
 _PACKAGE = __name__.partition(".")[0]
 _WARNINGS: list[str] = []
@@ -254,6 +259,7 @@ def load(name: str, key: str) -> Any:
         data = _load_entry(folder / name, key)
         if data is not None:
             _note_use(folder)
+            _note_use(folder / name)
     except OSError as error:
         warn_uncached(error)
         return None
@@ -268,6 +274,8 @@ def save(name: str, key: str, make: Callable[[], Any]) -> None:
             _make_folder(folder)
             _remove_unused(folder.parent)
         _save_entry(_folder() / name, key, make())  # looked at again, now that it is there
+        if USERS in name:
+            _remove_old_code(folder)
     except FileNotFoundError:  # another process has just cleared the cache: the next one keeps it
         return
     except OSError as error:
@@ -276,15 +284,24 @@ def save(name: str, key: str, make: Callable[[], Any]) -> None:
 
 def remove(function: str) -> None:
     """Remove what this version keeps for a function."""
-    for path in _folder().glob(f"{function}-*.nbc"):
-        path.unlink(missing_ok=True)
+    for path in _entries(_folder()):
+        if path.name.startswith((f"{function}-", f"{function}{USERS}-")):
+            path.unlink(missing_ok=True)
 
 
-def _note_use(folder: Path) -> None:
-    """Let the time of a version's folder tell the day of its last use."""
-    if time.time() - folder.stat().st_mtime > DAY:
-        with contextlib.suppress(OSError):  # one that root has filled for everybody is not ours to touch
-            os.utime(folder)
+def _note_use(path: Path) -> None:
+    """Let the time of a version's folder, or of an entry, tell the day of its last use."""
+    with contextlib.suppress(OSError):  # one that root has filled for everybody is not ours to touch
+        if time.time() - path.stat().st_mtime > DAY:
+            os.utime(path)
+
+
+def _remove_old_code(folder: Path) -> None:
+    """Remove entries for code of users that nobody has used for long: each edit of it leaves one behind."""
+    for path in _entries(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if USERS in path.name and time.time() - path.stat().st_mtime > UNUSED_DAYS * DAY:
+                path.unlink()
 
 
 def _remove_unused(place: Path) -> None:

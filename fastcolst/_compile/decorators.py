@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -47,6 +48,8 @@ else:
             warn_uncached(PLAIN, "Use a version of Numba that fastcolst was tested with.")
 
 
+_PACKAGE = __name__.partition(".")[0]
+_NAMED: dict[str, type] = {}
 _REGISTERED: set[type] = set()
 _GENERIC: set[str] = set()
 """Names of the methods that kernels call."""
@@ -162,7 +165,26 @@ def register(cls: C) -> C:
     new.__signature__ = inspect.signature(plain_new)  # type: ignore[attr-defined]
     cls.__new__ = new  # type: ignore[method-assign, assignment]
     _REGISTERED.add(cls)
+    _tell_apart(cls)
     return cls
+
+
+def _tell_apart(cls: type) -> None:
+    """Give a class whose name another has already one that nobody has; none of the package's is renamed.
+
+    Numba's dispatchers know a NamedTuple by its name and its fields' names and types. Of two models that have these in
+    common, in two modules or after a cell of a notebook has been run again, one would get the other's machine code.
+    """
+    name = cls.__name__
+    first = _NAMED.setdefault(name, cls)
+    if first is cls:
+        return
+    ours = cls.__module__.partition(".")[0] == _PACKAGE
+    _NAMED[name], renamed = (cls, first) if ours else (first, cls)
+    shown: Any = renamed.__repr__
+    renamed.__name__ = next(free for n in itertools.count(2) if (free := f"{name}_{n}") not in _NAMED)
+    renamed.__repr__ = lambda self: shown(self).replace(renamed.__name__, name, 1)  # type: ignore[misc, assignment]
+    _NAMED[renamed.__name__] = renamed
 
 
 def _refuse_rebinding(cls: type, method: Any) -> None:
@@ -214,4 +236,5 @@ def _as_float(cls: type, name: str, value: object) -> float:
     try:
         return real_number(value)
     except Exception:  # noqa: BLE001 - numbers of the caller's own may raise what they like
-        raise ValueError(f"{cls.__name__}: {name} is {brief(value)}; a number is wanted") from None
+        shown = cls.__qualname__.rpartition(".")[2]
+        raise ValueError(f"{shown}: {name} is {brief(value)}; a number is wanted") from None

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-__all__ = ["code_digest", "plain"]
+__all__ = ["code_digest", "plain", "users_code"]
 
 _PACKAGE = __name__.partition(".")[0]
 _VERSIONED = {_PACKAGE, "numba", "llvmlite", "numpy", "scipy"}
@@ -64,6 +64,40 @@ def code_digest(cls: type) -> str | None:
     except (_UnreadableError, RecursionError):  # the latter of a list that holds itself, say
         return None
     return reader.hash.hexdigest()
+
+
+def users_code(signature: Any, *, anew: bool = False) -> list[str] | None:
+    """Digests of the classes from outside the package in a kernel's signature; None where one has none.
+
+    A process looks at a class once, before its first kernel is compiled. ``anew`` looks again, when one has been: if
+    somebody has meanwhile given a global another value, which of both is in the machine code is anybody's guess, and
+    there is no digest. Nor is there one for the second class of a name, as after a module was loaded again.
+    """
+    arguments = signature.args if hasattr(signature, "args") else signature
+    digests = []
+    for cls in dict.fromkeys(cls for argument in arguments for cls in _classes_in(argument)):
+        if _is_versioned(cls.__module__):
+            continue
+        name = (cls.__module__, cls.__qualname__)
+        if name not in _SEEN:
+            _SEEN[name] = (cls, code_digest(cls))
+        first, digest = _SEEN[name]
+        if digest is None or first is not cls or (anew and digest != code_digest(cls)):
+            return None
+        digests.append(digest)
+    return digests
+
+
+_SEEN: dict[tuple[str, str], tuple[type, str | None]] = {}
+
+
+def _classes_in(type_: Any) -> Iterator[type]:
+    """The NamedTuple classes that a signature's type holds, at any depth."""
+    cls = getattr(type_, "instance_class", None)
+    if cls is not None:
+        yield cls
+    for inner in (*getattr(type_, "types", ()), *getattr(type_, "field_dict", {}).values()):
+        yield from _classes_in(inner)
 
 
 def plain(value: Any) -> Any:
@@ -207,6 +241,8 @@ class _Reader:
         self._read_items((found.fget, found.fset, found.fdel))
 
     def _read_compiled(self, compiled: Any) -> None:
+        if "<" in compiled.py_func.__qualname__:  # in machine code it is known by its name
+            raise _UnreadableError(compiled)
         self._put("compiled")
         self._read_dict({**compiled.targetoptions, "locals": compiled.locals})
         if not getattr(compiled, "_can_compile", True):  # signatures were stated: arguments are converted to them

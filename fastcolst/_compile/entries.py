@@ -6,15 +6,15 @@ Its cache is an interface of Numba's internals, as is what a compiled function i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba import types
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 
 from fastcolst._compile import cache
+from fastcolst._compile.digest import users_code
 
 __all__ = ["attach_cache"]
 
@@ -47,33 +47,21 @@ class KernelCache(_Cache):  # type: ignore[misc]
     def flush(self) -> None:
         cache.remove(self._function)
 
-    def _entry(self, sig: Any, codegen: Any) -> tuple[str, str]:
-        """The name of a signature's file, and the key that it must hold."""
-        key = repr((self._function, str(sig), codegen.magic_tuple(), numba.config.BOUNDSCHECK, cache.SOURCES))
-        return f"{self._function}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.nbc", key
-
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        if not (self._enabled and _is_ours(sig)):
+        users = users_code(sig)
+        if not self._enabled or users is None:
             return None
         target_context.refresh()  # or it does not know its own functions yet
-        data = cache.load(*self._entry(sig, target_context.codegen()))
+        data = cache.load(*self._entry(sig, target_context.codegen(), users))
         return None if data is None else CompileResult._rebuild(target_context, *data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if self._enabled and _is_ours(sig) and not data.library.has_dynamic_globals:  # addresses of this process
-            cache.save(*self._entry(sig, data.codegen), data._reduce)
+        users = users_code(sig, anew=True)
+        if self._enabled and users is not None and not data.library.has_dynamic_globals:  # addresses of this process
+            cache.save(*self._entry(sig, data.codegen, users), data._reduce)
 
-
-def _is_ours(signature: Any) -> bool:
-    """True when machine code for this signature depends on no class from outside the package."""
-    arguments = signature.args if hasattr(signature, "args") else signature
-    return all(cls.__module__.partition(".")[0] == _PACKAGE for argument in arguments for cls in _classes_in(argument))
-
-
-def _classes_in(type_: types.Type) -> Iterator[type]:
-    """The NamedTuple classes that a signature's type holds, at any depth."""
-    cls = getattr(type_, "instance_class", None)
-    if cls is not None:
-        yield cls
-    for inner in (*getattr(type_, "types", ()), *getattr(type_, "field_dict", {}).values()):
-        yield from _classes_in(inner)
+    def _entry(self, sig: Any, codegen: Any, users: Any) -> tuple[str, str]:
+        """The name of a signature's file, and the key that it must hold."""
+        key = repr((self._function, str(sig), users, codegen.magic_tuple(), numba.config.BOUNDSCHECK, cache.SOURCES))
+        kind = cache.USERS if users else ""
+        return f"{self._function}{kind}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.nbc", key
