@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import shlex
 import signal
@@ -264,20 +265,50 @@ def test_info_tells_why_numba_compiles_plainly(monkeypatch: pytest.MonkeyPatch, 
         assert ("internals are not used" in told) is bool(reason) and reason in told
 
 
-def test_warmup_tells_the_seconds_of_each_combination(
+def test_warmup_tells_what_it_compiled_and_what_was_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     warmed = []
     for policy in REGISTRY.values():  # some twenty seconds each with the exact estimator
         if policy is not fc.UniformPairs:
             monkeypatch.setattr(policy, "warmup", lambda self: warmed.append(repr(self)))
-    assert main(["warmup", "--comparison", "thurstone", "--comparison", "bradley-terry"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    combinations = [[name, model] for model in ("thurstone", "bradley-terry") for name in ("simulate", *REGISTRY)]
-    assert [row[:2] for row in rows[1:]] == combinations
-    assert all(float(row[2]) >= 0 for row in rows[1:])
-    assert len(warmed) == 2 * (len(REGISTRY) - 1)
-    assert sum("thurstone" in each for each in warmed) > 0
+    options = ["--policies", "all", "--estimators", "sgd, mle", "--comparisons", "thurstone,bradley-terry"]
+    assert main(["warmup", *options]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    learners = [name for name in REGISTRY if name not in {"DoubleThompson", "SelfSparring", "UniformPairs"}]
+    combinations = [
+        [name, *([estimator] if name in learners else []), model]
+        for model in ("thurstone", "bradley-terry")
+        for name in ("simulate", *REGISTRY)
+        for estimator in (("sgd", "mle") if name in learners else ("",))
+    ]
+    rows = [line.split() for line in lines[1:]]
+    assert [row[:-3] for row in rows] == combinations
+    assert all(float(row[-1]) >= 0 for row in rows)
+    assert len(warmed) == 2 * (2 * len(learners) + 2)
+    assert all(any(word in one.lower() for one in warmed) for word in ("thurstone", "sgd", "mle"))
+    compiled, loaded = (sum(int(row[place]) for row in rows) for place in (-3, -2))
+    assert last.startswith(f"{compiled} kernels compiled") and last.endswith(f", {loaded} in the cache already")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_was_compiled_is_told_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
+):
+    logger = logging.getLogger("fastcolst")
+    before = (logger.level, list(logger.handlers))
+    monkeypatch.setitem(commands.COMMANDS, "info", lambda _: logger.info("compiled 2 kernels in 3.0 s; what else"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    assert main(["info"]) == 0
+    assert capsys.readouterr().err == "fastcolst: compiled 2 kernels in 3.0 s; what else\n" * terminal
+    assert (logger.level, logger.handlers) == before
+
+
+@pytest.mark.parametrize("option", ["--policies", "--estimators", "--comparisons"])
+def test_warmup_refuses_names_that_mean_nothing(capsys: pytest.CaptureFixture[str], option: str):
+    assert main(["warmup", option, "all,nobody"]) == 2
+    noun = {"--policies": "policy", "--estimators": "estimator", "--comparisons": "comparison"}[option]
+    assert f"argument {option}: no {noun} 'all'; there are" in capsys.readouterr().err
 
 
 # --- what can go wrong --------------------------------------------------------------------------------------

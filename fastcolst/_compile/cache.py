@@ -36,6 +36,7 @@ from fastcolst._compile.digest import plain
 from fastcolst._compile.flags import FLAGS, PLAIN
 
 __all__ = [
+    "KEPT",
     "SOURCES",
     "USERS",
     "CacheContents",
@@ -45,6 +46,7 @@ __all__ = [
     "load",
     "remove",
     "save",
+    "usable_folder",
     "warn_uncached",
 ]
 
@@ -58,6 +60,9 @@ USERS = ".users"
 
 _PACKAGE = __name__.partition(".")[0]
 _WARNINGS: list[str] = []
+
+KEPT: list[str] = []
+"""The names of the entries that this process has written."""
 
 
 class CacheContents(NamedTuple):
@@ -274,6 +279,7 @@ def save(name: str, key: str, make: Callable[[], Any]) -> None:
             _make_folder(folder)
             _remove_unused(folder.parent)
         _save_entry(_folder() / name, key, make())  # looked at again, now that it is there
+        KEPT.append(name)
         if USERS in name:
             _remove_old_code(folder)
     except FileNotFoundError:  # another process has just cleared the cache: the next one keeps it
@@ -336,13 +342,13 @@ def cache_info() -> dict[str, Any]:
         ``path`` (str, or None when kernels are not cached), ``entries`` (int) and ``bytes`` (int), of this version's
         files.
     """
-    folder = _usable_folder()
+    folder = usable_folder()
     if folder is None:
         return {"path": None, "entries": 0, "bytes": 0}
     return {"path": str(folder), **_contents([folder])._asdict()}
 
 
-def _usable_folder() -> Path | None:
+def usable_folder() -> Path | None:
     """Folder of this version; None where kernels are not cached."""
     if numba.config.DISABLE_JIT or PLAIN:
         return None

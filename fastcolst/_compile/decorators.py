@@ -16,6 +16,7 @@ from numba.extending import overload
 
 from fastcolst._compile.cache import warn_uncached
 from fastcolst._compile.flags import FLAGS, INLINED, PART, PLAIN, SWITCHED, WHOLE
+from fastcolst._compile.told import watched
 
 __all__ = [
     "COMPILER_LOCK",
@@ -77,6 +78,7 @@ def kernel(function: F) -> F:
     compiled = numba.njit(**FLAGS, **WHOLE)(function)
     if not numba.config.DISABLE_JIT:
         attach_cache(compiled)
+        compiled.compile = watched(compiled)
     KERNELS.append(compiled)
     return compiled  # type: ignore[no-any-return]
 

@@ -35,8 +35,9 @@ class KernelCache(_Cache):  # type: ignore[misc]
         self._enabled = True
 
     @property
-    def cache_path(self) -> Any:
-        return cache.cache_info()["path"]
+    def cache_path(self) -> str | None:
+        folder = cache.usable_folder()
+        return None if folder is None else str(folder)
 
     def enable(self) -> None:
         self._enabled = True

@@ -8,12 +8,14 @@ this module is imported.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import warnings
 from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any
 
+from fastcolst._compile import one_line
 from fastcolst._interrupt import INTERRUPTED, TOLD
 from fastcolst.cli.arguments import parser
 from fastcolst.cli.commands import COMMANDS
@@ -49,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        with _warnings_in_one_line():
+        with _warnings_in_one_line(), _compiling_in_one_line():
             arguments = parser().parse_args(argv)
             with _modules_here():
                 COMMANDS[arguments.command](arguments)
@@ -95,3 +97,20 @@ def _warnings_in_one_line() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
+
+
+@contextlib.contextmanager
+def _compiling_in_one_line() -> Iterator[None]:
+    """Tell on a terminal, at the end, what was compiled and how long that took: a person has waited for it."""
+    logger, shows = logging.getLogger("fastcolst"), logging.StreamHandler()
+    shows.setFormatter(logging.Formatter("fastcolst: %(message)s"))
+    level = logger.level
+    if sys.stderr is not None and sys.stderr.isatty():
+        logger.addHandler(shows)
+        logger.setLevel(logging.INFO)
+    try:
+        with one_line():
+            yield
+    finally:
+        logger.removeHandler(shows)
+        logger.setLevel(level)

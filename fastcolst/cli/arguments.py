@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPARISONS",
     "EXAMPLES",
+    "class_of",
     "columns",
+    "names_of",
     "new_policy",
     "new_scenario",
     "parser",
@@ -54,7 +56,7 @@ EXAMPLES = {
         "fastcolst replay matches.npz --where 'year >= 1990' --out replay.png",
         "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner",
     ),
-    "warmup": ("fastcolst warmup --policies CoLSTIM --comparison bradley-terry",),
+    "warmup": ("fastcolst warmup --policies CoLSTIM --estimators mle,sgd --comparisons bradley-terry",),
     "cache": ("fastcolst cache", "fastcolst cache clear"),
 }
 
@@ -190,9 +192,11 @@ def _add_replay(commands: Any) -> None:
 def _add_warmup(commands: Any) -> None:
     command = _add_command(commands, "warmup", "compile the usual combinations now, so that later processes load them")
     add = command.add_argument
-    add("--policies", default="all", metavar="NAMES", help="names with commas between them [%(default)s]")
-    add("--comparison", choices=COMPARISONS, action="append", help="may be repeated [all]")
-    command.set_defaults(estimator=None, learning_rate=None, score="likelihood")
+    names = "with commas between them, or all: {} [%(default)s]"
+    add("--policies", default="all", metavar="NAMES", help=names.format(", ".join(known(POLICY))))
+    add("--estimators", default="mle", metavar="NAMES", help=names.format(", ".join(known(ESTIMATOR))))
+    add("--comparisons", default="all", metavar="NAMES", help=names.format(", ".join(COMPARISONS)))
+    command.set_defaults(learning_rate=None, score="likelihood")
 
 
 def _add_cache(commands: Any) -> None:
@@ -229,25 +233,31 @@ def new_scenario(arguments: argparse.Namespace) -> Any:
 
 def policy_names(text: str) -> list[str]:
     """The policies that a list of names, or "all", stands for."""
-    names = list(known(POLICY)) if text == "all" else [name.strip() for name in text.split(",")]
+    return names_of("--policies", POLICY, text)
+
+
+def names_of(option: str, kind: str, text: str) -> list[str]:
+    """The names in a list with commas, or all for "all", each once and one that is known or can be imported."""
+    names = list(known(kind)) if text == "all" else [name.strip() for name in text.split(",")]
     for name in names:
-        _policy_class(name, "--policies")
+        class_of(kind, name, option)
     return list(dict.fromkeys(names))
 
 
-def _policy_class(name: str, option: str) -> Any:
+def class_of(kind: str, name: str, option: str) -> Any:
+    """The class of a name that an option gave."""
     try:
-        cls = find(POLICY, name)
+        cls = find(kind, name)
     except ValueError as error:
         raise ValueError(f"argument {option}: {error}") from error
     if cls is None:
-        raise ValueError(f"argument {option}: no policy {name!r}; there are {', '.join(known(POLICY))}")
+        raise ValueError(f"argument {option}: no {kind} {name!r}; there are {', '.join(known(kind))}")
     return cls
 
 
 def new_policy(name: str, arguments: argparse.Namespace, **sizes: Any) -> Any:
     """Build a policy from those options that it has: one that learns nothing has no estimator, say."""
-    cls = _policy_class(name, "--policy")
+    cls = class_of(POLICY, name, "--policy")
     options = {"comparison": arguments.comparison, "estimator": _estimator(arguments), **sizes}
     accepted = inspect.signature(cls).parameters
     given = {option: value for option, value in options.items() if option in accepted}

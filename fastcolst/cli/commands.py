@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import multiprocessing
 import platform
 import signal
@@ -19,10 +20,19 @@ import scipy
 
 import fastcolst as fc
 from fastcolst._checks import count
-from fastcolst._compile import PLAIN, CacheContents, cache_contents, cache_info, clear_cache
+from fastcolst._compile import PLAIN, CacheContents, cache_contents, cache_info, clear_cache, so_far
 from fastcolst._files import optional_import
+from fastcolst._registry import ESTIMATOR, MODEL, POLICY
 from fastcolst._words import align
-from fastcolst.cli.arguments import COMPARISONS, columns, new_policy, new_scenario, policy_names, shows_progress
+from fastcolst.cli.arguments import (
+    class_of,
+    columns,
+    names_of,
+    new_policy,
+    new_scenario,
+    policy_names,
+    shows_progress,
+)
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, check_outputs, write_outputs
 from fastcolst.data import read_log, replay
 from fastcolst.experiments.executors import leave_with_parent
@@ -207,16 +217,40 @@ def _info(_: argparse.Namespace) -> None:
 
 
 def _warmup(arguments: argparse.Namespace) -> None:
-    rows = [("kernels of", "comparison", "seconds")]
-    for comparison in arguments.comparison or COMPARISONS:
+    policies = policy_names(arguments.policies)
+    estimators = names_of("--estimators", ESTIMATOR, arguments.estimators)
+    rows = [("kernels of", "estimator", "comparison", "compiled", "in the cache", "seconds")]
+    start = so_far()
+    for comparison in names_of("--comparisons", MODEL, arguments.comparisons):
         # The problem's side is shared by all policies: a round of a simulation compiles it.
         scenario = fc.Scenario.hard(n_arms=2, n_features=2, comparison=comparison)
-        play = partial(fc.simulate, {"UniformPairs": fc.UniformPairs()}, scenario, 1, rng=0)
-        rows.append(("simulate", comparison, _seconds(play)))
-        for name in policy_names(arguments.policies):
-            options = argparse.Namespace(**{**vars(arguments), "comparison": comparison})
-            rows.append((name, comparison, _seconds(new_policy(name, options, n_features=2).warmup)))
+        rows.append(("simulate", "", comparison, *_compiled(partial(_play_once, scenario))))
+        for name in policies:
+            learns = "estimator" in inspect.signature(class_of(POLICY, name, "--policies")).parameters
+            for estimator in estimators if learns else [""]:
+                given = {**vars(arguments), "comparison": comparison, "estimator": estimator or None}
+                warmup = partial(_warm, name, argparse.Namespace(**given))
+                rows.append((name, estimator, comparison, *_compiled(warmup)))
     print("\n".join(align(rows)))
+    found = so_far().since(start)
+    seconds = f" in {found.seconds:.1f} s" if found.compiled else ""
+    print(f"{found.compiled:,} kernels compiled{seconds}, {found.loaded:,} in the cache already")
+
+
+def _play_once(scenario: fc.Scenario) -> None:
+    fc.simulate({"UniformPairs": fc.UniformPairs()}, scenario, 1, rng=0)
+
+
+def _warm(name: str, arguments: argparse.Namespace) -> None:
+    new_policy(name, arguments, n_features=2).warmup()
+
+
+def _compiled(work: Callable[[], object]) -> tuple[str, str, str]:
+    """How many kernels some work compiled and how many it found in the cache, and its seconds."""
+    before, start = so_far(), time.perf_counter()
+    work()
+    found = so_far().since(before)
+    return str(found.compiled), str(found.loaded), f"{time.perf_counter() - start:.2f}"
 
 
 def _cache(arguments: argparse.Namespace) -> None:
@@ -233,12 +267,6 @@ def _cache(arguments: argparse.Namespace) -> None:
 
 def _amount(contents: CacheContents, of: str = "") -> str:
     return f"{contents.entries:,} compiled kernels{of}, {contents.bytes / 1e6:.1f} MB"
-
-
-def _seconds(work: Callable[[], object]) -> str:
-    start = time.perf_counter()
-    work()
-    return f"{time.perf_counter() - start:.2f}"
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {

@@ -19,6 +19,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from fastcolst._checks import answer, as_array, brief, check_memory, count, entries, is_a, looked_at, whole_number
+from fastcolst._compile import one_line
 from fastcolst._files import optional_import
 from fastcolst._version import __version__
 from fastcolst.experiments.players import ChoiceError, Player, play_rounds, player_of
@@ -129,7 +130,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         policies = play_run(plan, run, records[run], stop)
         return list(policies.values()) if run == 0 else []
 
-    with _bar(plan.horizon * runs, progress) as bar, ThreadPoolExecutor(workers, "fastcolst") as executor:
+    watching = _bar(plan.horizon * runs, progress)
+    with one_line(), watching as bar, ThreadPoolExecutor(workers, "fastcolst") as executor:
         for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
             if bar is not None:
                 bar.set_description_str(f"preparing {label}")

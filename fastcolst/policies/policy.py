@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count
-from fastcolst._compile import make_agent
+from fastcolst._compile import make_agent, one_line
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
 from fastcolst.policies.duel import Asked, Duel, name_the_same
@@ -454,8 +454,9 @@ class Policy:
 
     def warmup(self) -> None:
         """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
-        self._warm_object()
-        self._warm_play()
+        with one_line():
+            self._warm_object()
+            self._warm_play()
 
     def _warm_object(self) -> None:
         n_features = self._n_features or 1
