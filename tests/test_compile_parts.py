@@ -12,7 +12,7 @@ from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
 
 import fastcolst as fc
-from fastcolst._compile.flags import FLAGS, PART
+from fastcolst._compile.flags import FLAGS, PART, PLAIN
 from fastcolst.comparison import cdf
 
 
@@ -21,15 +21,19 @@ def _cdf(model: Any, u: Any) -> Any:
 
 
 @pytest.mark.jit
+@pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
 def test_what_is_only_linked_into_kernels_has_no_machine_code_of_its_own():
-    parts = pytest.importorskip("fastcolst._compile.parts")
+    from fastcolst._compile import parts
+
     assert PART["pipeline_class"] is parts.PartCompiler
     part = numba.njit(**FLAGS, **PART)(_cdf)
     types = (numba.typeof(fc.BradleyTerry()), numba.float64)
     part.compile(types)
     library = part.overloads[types].library
     assert isinstance(library, parts._Linked)
-    assert library.get_pointer_to_function(part.overloads[types].fndesc.llvm_func_name) == 0
+    name = part.overloads[types].fndesc.llvm_func_name
+    assert library.get_pointer_to_function(name) == 0
+    assert not part.targetctx.codegen()._engine.is_symbol_defined(name)  # no call in this process may come upon it
 
 
 def choose_and_learn(n_rounds: int) -> None:

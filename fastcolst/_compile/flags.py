@@ -9,7 +9,7 @@ import numba
 
 __all__ = ["FLAGS", "INLINED", "PART", "PLAIN", "SWITCHED", "TESTED_NUMBA", "WHOLE"]
 
-TESTED_NUMBA = ("0.60", "0.68")
+TESTED_NUMBA = ("0.60", "0.61", "0.62", "0.63", "0.64", "0.65", "0.66", "0.67", "0.68")
 """Minor versions of Numba whose internals are known: tox has a lane for each."""
 
 

@@ -17,8 +17,8 @@ class _Linked(JITCodeLibrary):  # type: ignore[misc]
     """The code of a part.
 
     Numba optimises every function by itself and turns it into machine code, and then does all of it again for each
-    function into which that one is linked. A part is linked as it was written: kernels compile in half the time,
-    and come out the same.
+    function into which that one is linked. A part is linked as it was written: kernels compile in three quarters of the
+    time, and come out the same.
     """
 
     def _optimize_final_module(self) -> None:
