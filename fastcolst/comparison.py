@@ -484,9 +484,8 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
     for u in (0.0, 0.5, 1.0, 3.0):
         total = float(cdf(value, u)) + float(cdf(value, -u))
         if not abs(total - 1.0) < 1e-9:
-            raise ValueError(
-                f"{argument}: {cls.__name__}.cdf({u}) + cdf({-u}) is {total}; a comparison function needs 1"
-            )
+            shown = cls.__qualname__.rpartition(".")[2]  # its name, which `register` may have changed
+            raise ValueError(f"{argument}: {shown}.cdf({u}) + cdf({-u}) is {total}; a comparison function needs 1")
     return value
 
 
