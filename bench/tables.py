@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import fastcolst as fc
 
 N, D = 50, 10
@@ -18,9 +20,10 @@ ALGORITHMS = {
 }
 
 ESTIMATORS = {
-    "SGD": (fc.SGD(), "a step of constant length, the paper's"),
-    "OnlineNewton": (fc.OnlineNewton(), "one pass, bounded memory"),
-    "MLE": (fc.MLE(), "the maximum-likelihood estimate within 0.001 standard errors, the default"),
+    "fc.SGD()": (fc.SGD(), "a step of constant length, the paper's"),
+    "fc.OnlineNewton()": (fc.OnlineNewton(), "one pass, bounded memory"),
+    "fc.MLE()": (fc.MLE(), "the maximum-likelihood estimate within 0.01 standard errors, the default"),
+    "fc.MLE(tolerance=1e-3)": (fc.MLE(tolerance=1e-3), "within 0.001 standard errors"),
 }
 
 
@@ -35,6 +38,18 @@ def play(policies, scenario, horizon, runs):
         )
         for label in policies
     }
+
+
+def prices(horizon=100_000):
+    """Seconds of a run with the exact estimate over those with SGD, by the number of features and the tolerance."""
+    found = {}
+    for d in (2, 10, 50):
+        estimators = {"sgd": "sgd", 1e-2: fc.MLE(1e-2), 1e-3: fc.MLE(1e-3)}
+        policies = {str(name): fc.CoLSTIM(d, estimator=estimator) for name, estimator in estimators.items()}
+        result = fc.simulate(policies, fc.Scenario.hard(n_arms=N, n_features=d), horizon, 10, rng=1, threads=1)
+        seconds = {name: result.seconds[str(name)] for name in estimators}
+        found[d] = {name: np.median(seconds[name] / seconds["sgd"]) for name in (1e-2, 1e-3)}
+    return found
 
 
 def main():
@@ -54,7 +69,11 @@ def main():
     print("\n| `estimator` | Average regret | sd | Round | |\n|---|---|---|---|---|")
     for name, (_, what) in ESTIMATORS.items():
         regret, deviation, microseconds = found[name]
-        print(f"| `fc.{name}()` | {regret:,.0f} | {deviation:.0f} | {microseconds:.1f} us | {what} |")
+        print(f"| `{name}` | {regret:,.0f} | {deviation:.0f} | {microseconds:.1f} us | {what} |")
+    found = prices()
+    print(f"\n| `tolerance` | {' | '.join(f'd = {d}' for d in found)} |\n|{'---|' * (len(found) + 1)}")
+    for tolerance in (1e-2, 1e-3):
+        print(f"| {tolerance:g} | {' | '.join(f'{found[d][tolerance]:.2f}' for d in found)} |")
 
 
 if __name__ == "__main__":

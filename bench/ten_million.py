@@ -7,7 +7,6 @@ with the margins, spin on afterwards, and a process's time counts them.
 
 from __future__ import annotations
 
-import copy
 import resource
 import sys
 import time
@@ -17,9 +16,7 @@ import numpy as np
 
 import fastcolst as fc
 from fastcolst._compile import kernel
-from fastcolst.estimation.evidence import WARM
-from fastcolst.estimation.likelihood import distance
-from fastcolst.estimation.protocol import FULL, LEARNED, STALE, is_stale, learn
+from fastcolst.estimation.protocol import FULL, LEARNED, STALE, audit, grown, is_stale, learn, refresh
 
 ROWS = 50_000
 
@@ -30,7 +27,7 @@ def learn_all(estimator: Any, model: Any, memory: Any, contrasts: Any, wins: Any
     for row in range(wins.size):
         if is_stale(estimator, memory, True):
             return STALE, row
-        code = learn(estimator, model, memory, contrasts[row], wins[row])
+        code = learn(estimator, model, memory, contrasts[row], 1.0 if wins[row] else 0.0, 1.0)
         if code != LEARNED:
             return code, row
     return LEARNED, wins.size
@@ -52,17 +49,14 @@ def main(n: int) -> None:
             code, learned = learn_all(estimator, model, memory, contrasts[done:], wins[done:])
             done += learned
             if code == STALE:
-                estimator.refresh(model, memory)
+                refresh(estimator, model, memory)
             elif code == FULL:
-                memory = estimator.grown(memory, ROWS - done)
+                memory = grown(estimator, memory, ROWS - done)
         seconds += (time.thread_time() - before) * (start >= 0)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if is_stale(estimator, memory, True):
-        estimator.refresh(model, memory)
-    exact = copy.deepcopy(memory)
-    exact.codes[WARM] = 0
-    estimator.exact().refresh(model, exact)
-    print(1e6 * seconds / n, megabytes, distance(memory, exact))
+        refresh(estimator, model, memory)
+    print(1e6 * seconds / n, megabytes, audit(estimator, model, memory))
 
 
 if __name__ == "__main__":

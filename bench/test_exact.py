@@ -16,7 +16,6 @@ import pytest
 from test_speed import N
 
 import fastcolst as fc
-from fastcolst.estimation.evidence import PASSED_ROWS, WARM
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from twins import MODELS
@@ -39,9 +38,10 @@ def processor_seconds(policies, scenario, horizon, repeats):
     return seconds
 
 
-@pytest.mark.parametrize(("d", "limit"), [(2, 1.5), (10, 1.25), (50, 1.4)])
+@pytest.mark.parametrize(("d", "limit"), [(2, 1.15), (10, 1.15), (50, 1.25)])
 @pytest.mark.parametrize("link", LINKS)
 def test_price_of_the_exact_estimate(benchmark, report, link, d, limit):
+    limit = 1.3 if link == "exponential" else limit  # whose curvature has a kink
     scenario = fc.Scenario.hard(n_arms=N, n_features=d, comparison=link)
     pair = {"SGD": fc.SGD(score=LINKS[link]), "MLE": fc.MLE(score=LINKS[link])}
     policies = {name: fc.CoLSTIM(d, comparison=link, estimator=estimator) for name, estimator in pair.items()}
@@ -61,7 +61,7 @@ def test_rows_of_history_touched(benchmark, report):
             policy.play(problem.next_chunk(200), np.zeros((201, 3)))
 
     benchmark.pedantic(play, rounds=1, iterations=1)
-    report("rows of history a round, d=10, T=20,000", policy._state.memory.codes[PASSED_ROWS] / 20_000, 60, "rows")
+    report("rows of history a round, d=10, T=20,000", policy._state.memory.progress["rows_passed"] / 20_000, 20, "rows")
 
 
 def test_ten_million_comparisons(benchmark, report):
@@ -77,7 +77,7 @@ def test_ten_million_comparisons(benchmark, report):
     seconds, megabytes, error = map(float, done.stdout.split())
     report("a million comparisons of 10 million, d=10", seconds, 1.2, "s")
     report("the process's memory after 10 million comparisons, d=10", megabytes, 1000, "MB")
-    report("audit after 10 million comparisons", error, 1e-3, "standard errors")
+    report("audit after 10 million comparisons", error, 1e-2, "standard errors")
 
 
 def test_refit_by_scikit_learn(benchmark, report):
@@ -131,7 +131,8 @@ def audits(link, d, tolerance, n_audits, horizon=3000, n_per_run=50):
 @pytest.mark.parametrize(
     ("d", "tolerance", "n_audits"),
     [(2, 1e-3, 10_000), (10, 1e-3, 10_000), (50, 1e-3, 2000)]
-    + [(d, tolerance, 1000) for d in (2, 10) for tolerance in (1e-2, 1e-5)],
+    + [(d, tolerance, 1000) for d in (2, 10) for tolerance in (1e-2, 1e-5)]
+    + [(50, 1e-2, 2000)],
 )
 @pytest.mark.parametrize("link", LINKS)
 def test_audits(benchmark, report, link, d, tolerance, n_audits):
@@ -151,11 +152,11 @@ def test_regret_beside_an_exact_refit_every_round(benchmark, report, link):
         for policy in policies.values()
     ]
     benchmark.pedantic(fc.simulate, args=({"x": policies["MLE"]}, scenario, 5000, 1, 1), rounds=1, iterations=1)
-    report("regret of MLE(1e-3) less exact, 30 runs", 100 * abs(np.mean(pair[0] - pair[1])) / np.mean(pair[1]), 2, "%")
+    report("regret of MLE() less exact, 30 runs", 100 * abs(np.mean(pair[0] - pair[1])) / np.mean(pair[1]), 2, "%")
 
 
 def test_pairs_beside_an_exact_refit(benchmark, report):
-    """With the same history and noise: how often MLE(1e-3) chooses what the exact estimate chooses."""
+    """With the same history and noise: how often MLE() chooses what the exact estimate chooses."""
 
     def play():
         same = []
@@ -168,8 +169,8 @@ def test_pairs_beside_an_exact_refit(benchmark, report):
                 exact = copy.deepcopy(policy)
                 duel = policy.select(contexts)
                 if t >= 100:
-                    exact._state.memory.codes[WARM] = 0
-                    exact._rule.estimator.exact().refresh(exact._rule.model, exact._state.memory)
+                    exact._state.memory.progress["warm"] = 0
+                    exact._rule.estimator._replace(tolerance=1e-10).refresh(exact._rule.model, exact._state.memory)
                     other = exact.select(contexts)
                     same.append((duel.first, duel.second) == (other.first, other.second))
                 policy.update(duel, bool(duel.contrast @ problem.theta + rng.logistic() > 0))

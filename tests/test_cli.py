@@ -307,7 +307,7 @@ def test_what_was_compiled_is_told_on_a_terminal(
 @pytest.mark.parametrize("option", ["--policies", "--estimators", "--comparisons"])
 def test_warmup_refuses_names_that_mean_nothing(capsys: pytest.CaptureFixture[str], option: str):
     assert main(["warmup", option, "all,nobody"]) == 2
-    noun = {"--policies": "policy", "--estimators": "estimator", "--comparisons": "comparison"}[option]
+    noun = {"--policies": "policy", "--estimators": "estimator", "--comparisons": "comparison model"}[option]
     assert f"argument {option}: no {noun} 'all'; there are" in capsys.readouterr().err
 
 

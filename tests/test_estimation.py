@@ -17,9 +17,10 @@ from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.estimation.estimators import engine_of, estimator_of
-from fastcolst.estimation.likelihood import implicit_slope
-from fastcolst.estimation.objective import Objective, slope_and_curvature
+from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, learn
+from fastcolst.estimation.push import implicit_slope
+from fastcolst.estimation.records import Settings
 from fastcolst.estimation.sgd import SGD, SGDMemory
 
 MODELS = [BradleyTerry(1.5), Thurstone(0.7), ExponentialNoise(2.0)]
@@ -30,7 +31,7 @@ SCORES = ["likelihood", "residual"]
 def learn_all(estimator, model, memory, contrasts, wins, out):
     """Learn row after row; theta after each goes to out."""
     for i in range(contrasts.shape[0]):
-        learn(estimator, model, memory, contrasts[i], wins[i])
+        learn(estimator, model, memory, contrasts[i], 1.0 if wins[i] else 0.0, 1.0)
         for k in range(out.shape[1]):
             out[i, k] = memory.theta[k]
 
@@ -63,7 +64,7 @@ def test_a_likelihood_step_follows_the_gradient(model, won):
         contrast = rng.standard_normal(4)
         memory = SGDMemory(spread * rng.standard_normal(4), np.zeros((), np.int64))
         before = memory.theta.copy()
-        assert learn(engine_of(SGD(0.25)), model, memory, contrast, won) == LEARNED
+        assert learn(engine_of(SGD(0.25)), model, memory, contrast, float(won), 1.0) == LEARNED
         with mpmath.workdps(40):
             margin = mpmath.fdot(before.tolist(), contrast.tolist())
             sign = 1 if won else -1
@@ -78,7 +79,7 @@ def test_a_residual_step_follows_the_answer_less_its_probability(model, won):
     contrast = np.array([0.5, -2.0, 1.0])
     memory = SGDMemory(np.array([1.0, 0.3, -0.2]), np.zeros((), np.int64))
     before = memory.theta.copy()
-    assert learn(engine_of(SGD(0.25, score="residual")), model, memory, contrast, won) == LEARNED
+    assert learn(engine_of(SGD(0.25, score="residual")), model, memory, contrast, float(won), 1.0) == LEARNED
     residual = won - float(model.cdf(float(before @ contrast)))
     np.testing.assert_allclose(memory.theta - before, 0.25 * residual * contrast, rtol=1e-12)
 
@@ -126,8 +127,8 @@ def test_theta_stays_in_the_ball_and_keeps_its_direction(seed, radius, score):
     memory = bound.memory(4)
     for contrast, won in zip(contrasts, wins, strict=True):
         unbound = SGDMemory(memory.theta.copy(), memory.learned.copy())
-        learn(free, MODELS[0], unbound, contrast, won)
-        learn(bound, MODELS[0], memory, contrast, won)
+        learn(free, MODELS[0], unbound, contrast, float(won), 1.0)
+        learn(bound, MODELS[0], memory, contrast, float(won), 1.0)
         norm = float(np.linalg.norm(unbound.theta))
         assert np.linalg.norm(memory.theta) <= radius * (1.0 + 1e-15 * 4)
         np.testing.assert_allclose(memory.theta, unbound.theta * min(1.0, radius / norm), rtol=1e-14)
@@ -135,7 +136,7 @@ def test_theta_stays_in_the_ball_and_keeps_its_direction(seed, radius, score):
 
 def test_steps_shrink_with_the_number_learned():
     memory = SGDMemory(np.zeros(1), np.array(8, np.int64))
-    learn(engine_of(SGD(1.0, decay=0.5)), BradleyTerry(), memory, np.ones(1), True)
+    learn(engine_of(SGD(1.0, decay=0.5)), BradleyTerry(), memory, np.ones(1), 1.0, 1.0)
     assert memory.theta[0] == pytest.approx(0.5 / 3.0, rel=1e-15)  # the ninth step
     assert memory.learned == 9
 
@@ -164,7 +165,7 @@ def test_a_step_that_overflows_changes_no_bit(model, score, contrast):
     memory = SGDMemory(np.array([0.25, -0.0]), np.array(7, np.int64))
     before = memory.theta.tobytes(), memory.learned.tobytes()
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        status = learn(estimator, model, memory, np.array(contrast), False)
+        status = learn(estimator, model, memory, np.array(contrast), 0.0, 1.0)
     assert status == OVERFLOW
     assert (memory.theta.tobytes(), memory.learned.tobytes()) == before
 
@@ -246,7 +247,7 @@ class Stubborn(NamedTuple):
     def memory(self, n_features):
         return SGDMemory(np.full(n_features, self.value), np.zeros((), np.int64))
 
-    def learn(self, model, memory, contrast, won):
+    def learn(self, model, memory, contrast, share, weight):
         memory.learned[()] += 1
         return 0
 
@@ -263,7 +264,7 @@ class Rebinding(NamedTuple):
     def memory(self, n_features):
         return SGDMemory(np.zeros(n_features), np.zeros((), np.int64))
 
-    def learn(self, model, memory, contrast, won):
+    def learn(self, model, memory, contrast, share, weight):
         memory.theta = memory.theta + contrast
         return 0
 
@@ -272,7 +273,7 @@ class AddingTo(NamedTuple):
     value: float = 0.0
     memory = Rebinding.memory
 
-    def learn(self, model, memory, contrast, won):
+    def learn(self, model, memory, contrast, share, weight):
         memory.theta += contrast
         return 0
 
@@ -281,7 +282,7 @@ class RebindingElsewhere(NamedTuple):
     value: float = 0.0
     memory = Rebinding.memory
 
-    def learn(self, model, memory, contrast, won):
+    def learn(self, model, memory, contrast, share, weight):
         rebinds(memory, contrast)
         return 0
 
@@ -300,7 +301,7 @@ class Telling(NamedTuple):
 class Forgetful(NamedTuple):
     value: float = 0.0
 
-    def learn(self, model, memory, contrast, won):
+    def learn(self, model, memory, contrast, share, weight):
         return 0
 
 
@@ -401,8 +402,8 @@ def test_what_is_not_an_estimator_is_named(value, message):
 def test_the_slope_of_an_implicit_step_solves_its_equation(model, score, margin, log_variance):
     """s = S(e + q s), and the curvature is that of this margin."""
     twin, q = getattr(ref, type(model).__name__)(model[0]), 10.0**log_variance
-    objective = Objective(model, score, 0.0, math.inf)
-    s, w = implicit_slope(objective, margin, q, slope_and_curvature(objective, margin))
+    objective = Objective(model, score, 0.0, math.inf, True, Settings())
+    s, w = implicit_slope(objective, margin, q)
 
     def excess(s):
         return s - float(ref.pull(twin, SCORES[score], margin + q * s))

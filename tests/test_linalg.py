@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.kernels.linalg import (
-    factorise,
+    inverse_factor,
     rank_one_inverse,
-    squared_gram_norm,
     squared_widths,
     unwhiten,
     utilities,
@@ -37,8 +36,8 @@ def gram_of_condition(rng, d, power):
 
 
 def factor_of(gram):
-    factor = np.full_like(gram, np.nan)
-    assert factorise(gram, factor)
+    factor = inverse_factor(gram)
+    assert factor is not None and factor.flags.c_contiguous
     return factor
 
 
@@ -67,7 +66,7 @@ def scaled_condition(gram):
     return float(np.linalg.cond(gram / np.outer(scale, scale)))
 
 
-# --- factorise ----------------------------------------------------------------------------------------------
+# --- inverse_factor ----------------------------------------------------------------------------------------------
 
 
 @given(seeds, dimensions, powers)
@@ -127,14 +126,14 @@ SINGULAR = {
 
 @pytest.mark.parametrize("gram", SINGULAR.values(), ids=SINGULAR.keys())
 def test_singular_matrices_are_refused(gram):
-    assert not factorise(gram, np.empty_like(gram))
+    assert inverse_factor(gram) is None
 
 
 @given(seeds, st.integers(2, 12), st.data())
 def test_fewer_contrasts_than_features_are_singular(seed, d, data):
     contrasts = np.random.default_rng(seed).standard_normal((data.draw(st.integers(1, d - 1)), d))
     gram = contrasts.T @ contrasts
-    assert not factorise(gram, np.empty_like(gram))
+    assert inverse_factor(gram) is None
     assert not ref.invertible(gram)
 
 
@@ -153,7 +152,7 @@ def test_the_pivot_rule_is_that_of_the_reference(d, times):
         lower[-1, -1] = np.sqrt(pivot)
         units = 10.0 ** rng.uniform(-4.0, 4.0, d)
         gram = (lower @ lower.T) * np.outer(units, units)
-        assert factorise(gram, np.empty_like(gram)) == ref.invertible(gram) == (times > 1.0)
+        assert (inverse_factor(gram) is not None) == ref.invertible(gram) == (times > 1.0)
 
 
 # --- updates ------------------------------------------------------------------------------------------------
@@ -200,16 +199,13 @@ def test_an_update_shortens_the_contrast_as_sherman_and_morrison_say(seed, d, po
 
 
 @given(seeds, dimensions, st.floats(0.0, 4.0))
-def test_unwhitening_and_squares_go_back_to_the_gram_matrix(seed, d, power):
+def test_unwhitening_is_the_transposed_product(seed, d, power):
     rng = np.random.default_rng(seed)
-    gram = gram_of_condition(rng, d, power)
-    factor, vector = factor_of(gram), rng.standard_normal(d)
-    out, size = np.full(d, np.nan), 10.0 * d * EPS * 10.0**power
+    factor, vector = factor_of(gram_of_condition(rng, d, power)), rng.standard_normal(d)
+    out = np.full(d, np.nan)
     unwhiten(factor, vector, out)
+    size = 10.0 * d * EPS * 10.0**power
     np.testing.assert_allclose(out, factor.T @ vector, rtol=0.0, atol=size * np.linalg.norm(vector))
-    whitened = vector.copy()
-    assert squared_gram_norm(factor, whitened) == pytest.approx(vector @ gram @ vector, rel=size)
-    np.testing.assert_allclose(factor.T @ whitened, vector, rtol=0.0, atol=size * np.linalg.norm(vector))
 
 
 @given(seeds, dimensions, powers)

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from fastcolst import reference as ref
 from fastcolst._compile import helper
-from fastcolst.kernels.linalg import factorise, utilities, whiten
+from fastcolst.kernels.linalg import inverse_factor, utilities, whiten
 from fastcolst.kernels.selection import (
     all_finite,
     all_rows_finite,
@@ -43,8 +43,7 @@ class Arms:
         self.theta = rng.standard_normal(d)
         self.rows = np.tile(rng.standard_normal(d), (n, 1)) if equal else rng.standard_normal((n, d))
         self.gram_inv = ref.inverse(gram)
-        self.factor = np.empty_like(gram)
-        assert factorise(gram, self.factor)
+        self.factor = inverse_factor(gram)
         self.values, self.white = self.seen_by_kernels(self.rows)
 
     def seen_by_kernels(self, rows):

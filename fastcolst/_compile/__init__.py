@@ -27,6 +27,7 @@ from fastcolst._compile.decorators import (
     helper,
     in_kernels,
     kernel,
+    plain,
     register,
     registered,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "kernel",
     "make_agent",
     "one_line",
+    "plain",
     "register",
     "registered",
     "shared_fields",

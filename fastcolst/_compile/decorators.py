@@ -26,6 +26,7 @@ __all__ = [
     "in_kernels",
     "kernel",
     "overload_in_kernels",
+    "plain",
     "register",
     "registered",
 ]
@@ -71,6 +72,14 @@ def helper(function: F) -> F:
 
     overload_in_kernels(call, lambda *_: function)
     return call  # type: ignore[return-value]
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The Python function behind a :func:`helper`, for Python to call where compiling would cost more than it saves.
+
+    Helpers that it calls would be compiled all the same.
+    """
+    return getattr(function, "__wrapped__", function)
 
 
 def kernel(function: F) -> F:

@@ -50,5 +50,5 @@ WHOLE: dict[str, Any] = {}
 if not PLAIN:
     from fastcolst._compile.parts import KernelCompiler, PartCompiler
 
-    PART["pipeline_class"] = PartCompiler
+    PART.update(pipeline_class=PartCompiler, no_cfunc_wrapper=True, no_cpython_wrapper=True)
     WHOLE.update(pipeline_class=KernelCompiler, no_cfunc_wrapper=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastcolst._compile import helper
-from fastcolst.estimation.evidence import N_LEARNED, TINY, Evidence
+from fastcolst.estimation.history import History
+from fastcolst.estimation.objective import slope_and_curvature
+from fastcolst.estimation.records import Evidence
+from fastcolst.kernels.linalg import dot
 
-__all__ = ["LEAST_ODDS", "calibrate", "odds"]
+__all__ = ["LEAST_ODDS", "TestedEvidence", "calibrate", "odds"]
 
 FIRST_WINDOW = 64
 """Comparisons in the first window at least. The others are as long as all that was learned before them."""
@@ -20,9 +24,56 @@ LEAST_ODDS = 2.0 * math.log(1e5)
 """The test fails here; by chance that happens in less than one of 100,000 windows."""
 
 
+class Calibration(NamedTuple):
+    """What a running test of predictions adds up, over the window under way (first index 0) and the last full one (1).
+
+    scores (2, d) float64, g = sum s z~ with the slope s at the theta before the answer; starts (2, d, d) float64, the
+    factor as it was when the window began; spreads (2, 2) float64, sum s^2 and sum w; sizes (3,) int64, comparisons in
+    either, and those with which the window under way is full.
+    """
+
+    scores: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def new(cls, n_features: int) -> Self:
+        """With nothing added up yet."""
+        d = n_features
+        return cls(np.zeros((2, d)), np.zeros((2, d, d)), np.zeros((2, 2)), np.zeros(3, np.int64))
+
+
+class TestedEvidence(NamedTuple):
+    """An :class:`Evidence` whose predictions are tested: its fields, and what the test adds up."""
+
+    theta: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    features: NDArray[Any]
+    progress: NDArray[Any]
+    history: History
+    scratch: NDArray[np.float64]
+    calibration: Calibration
+
+    @classmethod
+    def shared(cls) -> tuple[str, ...]:
+        """Fields that several stacked estimates have in common."""
+        return ("scratch",)
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Self:
+        """Evidence with a test of which nothing is added up yet."""
+        return cls(*evidence, Calibration.new(len(evidence.theta)))
+
+    @property
+    def evidence(self) -> Evidence:
+        """The same arrays without the test."""
+        return Evidence(*self[:-1])
+
+
 @helper
-def calibrate(evidence: Any, contrast: Any, pull: float, curvature: float) -> None:
-    """Add a comparison, not yet learned, to the test of the predictions; ``pull`` is s with the sign of the answer.
+def calibrate(objective: Any, evidence: Any, contrast: Any, share: float, weight: float) -> None:
+    """Add a comparison, not yet learned, to the test of the predictions.
 
     While theta is right the scores s z~ have mean zero given what came before, whatever this was.
 
@@ -37,15 +88,20 @@ def calibrate(evidence: Any, contrast: Any, pull: float, curvature: float) -> No
                 starts[1, k, l], starts[0, k, l] = starts[0, k, l], evidence.factor[k, l]
         for k in range(2):
             spreads[1, k], spreads[0, k] = spreads[0, k], 0.0
-        sizes[0], sizes[1], sizes[2] = 0, sizes[0], max(FIRST_WINDOW, evidence.codes[N_LEARNED])
+        sizes[0], sizes[1], sizes[2] = 0, sizes[0], max(FIRST_WINDOW, evidence.progress[()].learned)
     sizes[0] += 1
+    margin, pull = dot(evidence.theta, contrast), 0.0
+    for sign, part in ((1.0, weight * share), (-1.0, weight * (1.0 - share))):
+        if part > 0.0:
+            slope, curvature = slope_and_curvature(objective, sign * margin)
+            pull += part * sign * slope
+            spreads[0, 1] += part * curvature
     spreads[0, 0] += pull * pull
-    spreads[0, 1] += curvature
     for k in range(d):
         scores[0, k] += pull * contrast[k]
 
 
-def odds(evidence: Evidence) -> float:
+def odds(evidence: TestedEvidence) -> float:
     """Twice the logarithm of the odds against theta in the window that tells more of them.
 
     g'(A + V)^-1 g - log det(A + V)/det A
@@ -69,7 +125,7 @@ def odds(evidence: Evidence) -> float:
             start, (squares, curvatures) = test.starts[k], test.spreads[k]
             grown = np.linalg.solve(end.T, start.T)  # of which grown'grown = S_0 H S_0': no digit of H - H_0 is lost
             values, axes = np.linalg.eigh(grown.T @ grown)
-            known = max(1.0, squares / max(curvatures, TINY)) * np.maximum(values - 1.0, 0.0)
+            known = max(1.0, squares / max(curvatures, 1e-300)) * np.maximum(values - 1.0, 0.0)
             along = axes.T @ (start @ test.scores[k])
             largest = max(largest, float(np.sum(along**2 / (PRIOR + known) - np.log1p(known / PRIOR))))
     return largest

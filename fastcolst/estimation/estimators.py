@@ -7,14 +7,12 @@ from typing import Any
 from fastcolst._checks import brief, plain_text
 from fastcolst._compile import registered
 from fastcolst._registry import ESTIMATOR, METHODS, add, known, with_defaults
-from fastcolst.estimation.evidence import WARM
-from fastcolst.estimation.likelihood import distance
 from fastcolst.estimation.mle import MLE
 from fastcolst.estimation.online_newton import OnlineNewton
 from fastcolst.estimation.sgd import SGD
 from fastcolst.estimation.words import ENGINES
 
-__all__ = ["engine_of", "error_of", "estimator_of"]
+__all__ = ["engine_of", "estimator_of"]
 
 for _name, _words in (("sgd", SGD), ("mle", MLE), ("online-newton", OnlineNewton)):
     add(ESTIMATOR, _name, _words)
@@ -52,21 +50,3 @@ def engine_of(value: Any) -> Any:
     estimator = estimator_of(value)
     engine = ENGINES.get(type(estimator))
     return estimator if engine is None else engine.of(estimator)
-
-
-def error_of(estimator: Any, model: Any, memory: Any, copy: Any) -> float:
-    """Distance of theta from what the estimator approximates, in standard errors; ``copy`` is a copy to work on.
-
-    Raises
-    ------
-    AttributeError
-        When that cannot be computed any more.
-    """
-    if not hasattr(estimator, "exact"):
-        name = next((face.__name__ for face, steps in ENGINES.items() if type(estimator) is steps), None)
-        raise AttributeError(
-            f"{name or type(estimator).__name__} keeps no history from which the exact estimate could be recomputed"
-        )
-    copy.codes[WARM] = 0
-    estimator.exact().refresh(model, copy)
-    return distance(memory, copy)

@@ -13,22 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import brief, choice, feature_rows, non_negative_numbers, number, plain_text
 from fastcolst._compile import kernel
 from fastcolst.comparison import cdf, comparison_model, log_cdf, pdf, weight
-from fastcolst.estimation.evidence import (
-    METRIC,
-    MU,
-    NOT_CONVERGED,
-    PASSES,
-    SCALES,
-    SEPARATED,
-    STATUS,
-    STATUSES,
-    WARM,
-    Evidence,
-)
 from fastcolst.estimation.history import History
-from fastcolst.estimation.likelihood import solve
 from fastcolst.estimation.mle import AUTO_RADIUS
+from fastcolst.estimation.newton import maximise
 from fastcolst.estimation.objective import Objective
+from fastcolst.estimation.records import NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
 from fastcolst.estimation.words import SCORES, score_code
 
 __all__ = ["Fit", "fit", "fitted", "warn_of"]
@@ -197,22 +186,20 @@ def fitted(
     scales = np.abs(rows).max(axis=0)
     _check_sizes(name, scales, penalty)
 
-    objective = Objective(model, kind, penalty, bound)
+    objective = Objective(model, kind, penalty, bound, is_auto, Settings())
     lost = tried - won
     signed = np.concatenate([rows[won > 0.0], -rows[lost > 0.0]])
-    evidence = Evidence.new(History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]])))
-    evidence.vectors[SCALES] = scales
-    if is_auto:
-        evidence.vectors[METRIC] = scales
+    evidence = Evidence.new(History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]])), objective.settings)
+    evidence.features["scale"] = scales
     _maximise(objective, evidence)
-    theta, status = evidence.theta, int(evidence.codes[STATUS])
+    theta, status = evidence.theta, int(evidence.progress["status"])
 
     # from here on features have the scale 1, so that ranks and flat directions do not depend on their units
     units = np.where(scales > 0.0, scales, 1.0)
     rows = rows / units
     known, unknown = _directions((rows.T * tried) @ rows + np.diag(penalty / units**2))
     if unknown.shape[1] > 0:
-        theta -= _superfluous(theta, unknown / units[:, None], evidence.vectors[METRIC])
+        theta -= _superfluous(theta, unknown / units[:, None], scales if is_auto else np.ones_like(scales))
     log_likelihood, slope, variance = _summary(objective, rows, np.column_stack([won, lost]), theta * units)
     slope += np.diag(penalty / units**2)
     values, vectors = np.linalg.eigh(known.T @ slope @ known)
@@ -220,7 +207,7 @@ def fitted(
     at_zero = float(weight(model, 0.0) if objective.score == 0 else pdf(model, 0.0))
     values /= at_zero
     flat = values <= FLAT[0]
-    if penalty == 0.0 and evidence.numbers[MU] == 0.0:
+    if penalty == 0.0 and evidence.progress["multiplier"] == 0.0:
         for level in FLAT:
             if _separated(signed, theta, axes[:, values <= level] / units[:, None]):
                 status, flat = SEPARATED, values <= level
@@ -231,7 +218,7 @@ def fitted(
     covariance = _with_infinite((sandwich + sandwich.T) / 2.0, loose) / np.outer(units, units)
     for array in (theta, covariance):
         array.flags.writeable = False
-    passes = int(evidence.codes[PASSES])
+    passes = int(evidence.progress["passes"])
     return Fit(theta, covariance, log_likelihood, STATUSES[status], passes)
 
 
@@ -274,19 +261,14 @@ def _maximise(objective: Objective, evidence: Evidence) -> None:
     method is slower where F is not log-concave, since it takes no negative curvature, and where separated answers have
     narrow margins: both may take several times the passes that one solve makes.
     """
-    codes = evidence.codes
-    while codes[PASSES] < MOST_PASSES:
+    progress = evidence.progress
+    while progress["passes"] < MOST_PASSES:
         before = evidence.theta.copy()
-        _solve_anew(objective, evidence)
+        penalised = maximise(objective, evidence, TOLERANCE)
         moved = evidence.theta - before
-        if codes[STATUS] != NOT_CONVERGED and moved @ evidence.penalised @ moved <= REST**2:
+        if progress["status"] != NOT_CONVERGED and moved @ penalised @ moved <= REST**2:
             return
-    codes[STATUS] = NOT_CONVERGED
-
-
-def _solve_anew(objective: Objective, evidence: Evidence) -> None:
-    evidence.codes[WARM] = 0
-    solve(objective, evidence, TOLERANCE)
+    progress["status"] = NOT_CONVERGED
 
 
 @kernel

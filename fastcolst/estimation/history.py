@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import helper
+from fastcolst.estimation import memory
 
-__all__ = ["ROWS", "History", "append"]
+__all__ = ["ROWS", "History", "append", "has_room"]
 
 ROWS = 512
 """Comparisons in a block: kernels run over whole blocks, which hold them by coordinate."""
@@ -25,18 +27,16 @@ MOST_GROWTH = LEAST_GROWTH if sys.platform == "win32" else 2**30
 
 
 class History(NamedTuple):
-    """Signed contrasts, in blocks of 512 by coordinate.
+    """Signed contrasts and their weights, in blocks of 512 by coordinate.
 
-    blocks (capacity, d, 520) float64, a pool that several histories may share, with eight columns of zeros;
-    multiplicities (capacity, 512) float64, how often each counts, in histories that :meth:`of` made, which never grow,
-    or (0, 512) when each counts once; owned (capacity,) int64, which blocks of the pool are this history's, in their
+    blocks (capacity, d + 1, 520) float64, a pool that several histories may share: d rows of coordinates and one of
+    weights, with eight columns of zeros; owned (capacity,) int64, which blocks of the pool are this history's, in their
     order; size (1,) int64, comparisons; used (1,) int64, blocks of the pool that are taken.
 
     Several histories of one pool are stacked in ``owned`` and ``size`` only, (k, capacity) and (k, 1).
     """
 
     blocks: NDArray[np.float64]
-    multiplicities: NDArray[np.float64]
     owned: NDArray[np.int64]
     size: NDArray[np.int64]
     used: NDArray[np.int64]
@@ -44,50 +44,53 @@ class History(NamedTuple):
     @classmethod
     def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked histories have in common."""
-        return "blocks", "multiplicities", "used"
+        return "blocks", "used"
 
     @classmethod
     def new(cls, n_features: int, n_rows: int) -> Self:
         """An empty history with room for a number of comparisons; memory that is not written to costs nothing."""
         capacity = max(1, -(-n_rows // ROWS))
         return cls(
-            _on_cache_lines((capacity, n_features, PITCH)),
-            np.empty((0, ROWS)),
+            _on_cache_lines((capacity, n_features + 1, PITCH)),
             np.zeros(capacity, np.int64),
             np.zeros(1, np.int64),
             np.zeros(1, np.int64),
         )
 
     @classmethod
-    def of(cls, contrasts: NDArray[np.float64], multiplicities: NDArray[np.float64]) -> Self:
-        """A history that holds signed contrasts (m, d), each as often as its multiplicity (m,) says."""
+    def of(cls, contrasts: NDArray[np.float64], weights: NDArray[np.float64]) -> Self:
+        """A history that holds signed contrasts (m, d) with weights (m,)."""
         m, d = contrasts.shape
         history = cls.new(d, m)
         capacity = len(history.blocks)
-        padded = np.zeros((capacity * ROWS, d))
-        padded[:m] = contrasts
-        history.blocks[:, :, :ROWS] = padded.reshape(capacity, ROWS, d).transpose(0, 2, 1)
+        padded = np.zeros((capacity * ROWS, d + 1))
+        padded[:m, :d] = contrasts
+        padded[:m, d] = weights
+        history.blocks[:, :, :ROWS] = padded.reshape(capacity, ROWS, d + 1).transpose(0, 2, 1)
         history.blocks[:, :, ROWS:] = 0.0
-        counts = np.zeros(capacity * ROWS)
-        counts[:m] = multiplicities
         history.owned[:] = np.arange(capacity)
         history.size[0] = m
         history.used[0] = capacity
-        return history._replace(multiplicities=counts.reshape(capacity, ROWS))
+        return history
 
-    def room(self) -> int:
-        """Comparisons that fit without growing, if no other history takes blocks of the pool."""
-        free = len(self.blocks) - int(self.used[0])
-        return free * ROWS + (-int(self.size[0])) % ROWS
+    def margins(self, direction: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+        """z~'direction of all comparisons, up to 512 at a time. O(n d)."""
+        size = int(self.size[0])
+        for b, number in enumerate(self.owned[: -(-size // ROWS)]):
+            yield direction @ self.blocks[number, :-1, : min(ROWS, size - b * ROWS)]
 
     def grown(self, n_rows: int) -> Self:
-        """The same history with room for more comparisons.
+        """The same history, or stack of histories, with room for so many comparisons more in each.
 
-        What is in use is copied. A pool that was outgrown becomes four times as large, and 1 GB larger at least where
-        pages count when they are written to: copies then come early, when they are short. Where so much is refused the
-        pool grows by 64 MB, or by no more than what is asked for.
+        It is itself where there is room. Otherwise what is in use is copied. A pool that was outgrown becomes four
+        times as large, and 1 GB larger at least where pages count when they are written to: copies then come early,
+        when they are short. Where so much is refused the pool grows by 64 MB, or by no more than what is asked for.
         """
-        n, more = len(self.blocks), -(-n_rows // ROWS)
+        n = len(self.blocks)
+        wanted = int(np.sum(-(-np.maximum(n_rows - -self.size % ROWS, 0) // ROWS)))
+        more = wanted - (n - int(self.used[0]))
+        if more <= 0:
+            return self
         if self.used[0] == 0:
             return self._resized(n + more)
         most, least = (growth // self.blocks[0].nbytes for growth in (MOST_GROWTH, LEAST_GROWTH))
@@ -108,6 +111,22 @@ class History(NamedTuple):
                 self.blocks[owned[n_full], :, rest:] = 0.0  # sums run over whole blocks
                 n_full += 1
             owned[n_full:] = 0
+
+    def spread(self, stack: Self) -> None:
+        """Let each of a stack of empty histories, whose pool has room, begin with this one; they share full blocks."""
+        n_full, rest = divmod(int(self.size[0]), ROWS)
+        n_stacked = len(stack.owned)
+        wanted = n_full + (n_stacked if rest else 0)
+        if wanted > len(stack.blocks):
+            raise IndexError(f"the pool has {len(stack.blocks)} blocks; {wanted} are wanted")
+        stack.blocks[:n_full] = self.blocks[self.owned[:n_full]]
+        stack.owned[:, :n_full] = np.arange(n_full)
+        stack.used[0] = n_full
+        if rest:
+            stack.blocks[n_full : n_full + n_stacked] = self.blocks[self.owned[n_full]]
+            stack.owned[:, n_full] = n_full + np.arange(n_stacked)
+            stack.used[0] += n_stacked
+        stack.size[:] = self.size
 
     def _resized(self, *capacities: int) -> Self:
         """A copy of the first of several capacities for which there is memory."""
@@ -146,22 +165,34 @@ def _restored(*fields: Any) -> History:
 
 
 @helper
-def append(history: Any, contrast: Any, sign: float) -> bool:
-    """Append a comparison, sign * contrast. False, and nothing is changed, when the pool is full. O(d).
+def has_room(history: Any, n_rows: int) -> bool:
+    """Whether a history can take so many comparisons more. O(1)."""
+    free = (history.blocks.shape[0] - history.used[0]) * ROWS + -history.size[0] % ROWS
+    return bool(free >= n_rows)
+
+
+@helper
+def append(history: Any, contrast: Any, sign: float, weight: float) -> None:
+    """Append a comparison, sign * contrast, and its weight; there must be room. O(d).
 
     A block is filled with zeros when it is begun: rows of zeros add nothing to any sum.
     """
     size = history.size[0]
     row = size % ROWS
     if row == 0:
-        if history.used[0] == history.blocks.shape[0]:
-            return False
         number = history.used[0]
-        history.blocks[number] = 0.0
+        for k in range(history.blocks.shape[1]):  # a slice would take longer to compile
+            for j in range(history.blocks.shape[2]):
+                history.blocks[number, k, j] = 0.0
         history.owned[size // ROWS] = number
         history.used[0] = number + 1
     number = history.owned[size // ROWS]
     for k in range(contrast.size):
         history.blocks[number, k, row] = sign * contrast[k]
+    history.blocks[number, contrast.size, row] = weight
     history.size[0] = size + 1
-    return True
+
+
+memory.snapshot.register(History)(History.snapshot)
+memory.rewind.register(History)(History.rewind)
+memory.spread.register(History)(History.spread)

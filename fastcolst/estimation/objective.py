@@ -1,14 +1,14 @@
 """What is minimised: the loss of comparisons.
 
 A comparison is kept with its sign, z~ = z if the first arm won and -z if not, so that theta explains it the better the
-larger z~'theta is. The loss of n comparisons is
+larger z~'theta is. The loss of n comparisons with weights v is
 
-    sum_k psi(z~_k'theta) + ridge/2 |theta|^2        on        |D theta| <= radius,        D = diag(m),
+    sum_k v_k psi(z~_k'theta) + ridge/2 |theta|^2        on        |D theta| <= radius,        D = diag(m),
 
 convex, with slope s = -psi' >= 0 and curvature w = psi'' >= 0. The score is "likelihood", psi = -log F, or "residual",
 the paper's sum (Y - F) z = 0, for which s(e) = F(-e) and w = f.
 
-The distance of two estimates in standard errors is |H^{1/2} (theta - other)|, H = sum w z z' + ridge I.
+The distance of two estimates in standard errors is |H^{1/2} (theta - other)|, H = sum v w z z' + ridge I.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ __all__ = ["Objective", "slope_and_curvature"]
 
 
 class Objective(NamedTuple):
-    """What is minimised: the model, which score (0 likelihood, 1 residual), the ridge, and the radius of the ball.
+    """What is minimised, and how.
 
-    ``scaled`` tells whether the ball is that of the features' scales, and so changes with them.
+    The model; which score (0 likelihood, 1 residual); the ridge; the radius of the ball; whether m, by which the ball
+    measures theta, are the scales of the features, or all 1; the :class:`fastcolst.estimation.records.Settings`.
     """
 
     model: Any
     score: int
     ridge: float
     radius: float
-    scaled: bool = True
+    scaled: bool
+    settings: Any
 
 
 @helper

@@ -9,13 +9,14 @@ import numpy as np
 
 from fastcolst._checks import brief, whole_number
 from fastcolst._compile import register
-from fastcolst.estimation.calibration import LEAST_ODDS, odds
-from fastcolst.estimation.drift import is_inexact
-from fastcolst.estimation.evidence import METRIC, N_LEARNED, NOT_CONVERGED, SCALES, STATUS, WARM, Evidence
+from fastcolst.estimation.calibration import LEAST_ODDS, TestedEvidence, calibrate, odds
 from fastcolst.estimation.history import History
-from fastcolst.estimation.likelihood import learn_exactly, solve
+from fastcolst.estimation.newton import maximise, solve
 from fastcolst.estimation.objective import Objective
-from fastcolst.estimation.protocol import FULL, LEARNED, STALE
+from fastcolst.estimation.prediction import is_inexact
+from fastcolst.estimation.protocol import FULL, LEARNED, OVERFLOW, STALE
+from fastcolst.estimation.push import keep, learn_by_push, unlearn
+from fastcolst.estimation.records import NOT_CONVERGED, Evidence, Settings
 from fastcolst.estimation.words import SCORES, ridge_of, score_of, stands_for
 
 __all__ = ["OnlineNewton", "OnlineNewtonSteps"]
@@ -31,6 +32,7 @@ class OnlineNewtonSteps(NamedTuple):
     history: int
     ridge: float
     score: int
+    settings: Any
 
     @staticmethod
     def words(given: Any) -> tuple[Any, ...]:
@@ -51,42 +53,66 @@ class OnlineNewtonSteps(NamedTuple):
     def of(cls, given: Any) -> OnlineNewtonSteps:
         """The numbers that the words stand for."""
         history, ridge, score = cls.words(given)
-        return cls(history, ridge, SCORES.index(score))
+        return cls(history, ridge, SCORES.index(score), Settings())
 
-    def memory(self, n_features: int) -> Evidence:
-        """An empty memory: theta = 0, nothing learned."""
-        memory = Evidence.new(History.new(n_features, self.history), is_tested=True)
+    def memory(self, n_features: int) -> TestedEvidence:
+        """An empty memory: theta = 0, nothing learned, and the ridge is all the information."""
+        memory = TestedEvidence.of(Evidence.new(History.new(n_features, 2 * self.history), self.settings))
         memory.factor[:] = np.eye(n_features) / math.sqrt(self.ridge)
-        memory.codes[WARM] = self.history == 0
+        memory.progress["warm"] = 1
         return memory
 
-    def learn(self, model: Any, memory: Any, contrast: Any, won: bool) -> int:
+    def grown(self, memory: TestedEvidence, n: int) -> TestedEvidence:
+        """The memory with room for n more comparisons, as far as the start still takes some."""
+        if np.min(memory.progress["learned"]) >= self.history:
+            return memory
+        history = memory.history.grown(min(n + 1, 2 * self.history))
+        return memory if history is memory.history else memory._replace(history=history)
+
+    def grown_stack(self, stack: TestedEvidence, n: int) -> TestedEvidence:
+        """The same for a stack of memories, whose histories share one pool."""
+        return self.grown(stack, n)
+
+    def learn(self, model: Any, memory: Any, contrast: Any, share: float, weight: float) -> int:
         """Learn one comparison; see :func:`fastcolst.estimation.protocol.learn`."""
-        remembered = memory.codes[N_LEARNED] < self.history
-        if not remembered and memory.codes[WARM] == 0:
+        progress = memory.progress[()]
+        is_start = progress.learned < self.history
+        if not is_start and progress.solved < self.history:
             return STALE
-        objective = Objective(model, self.score, self.ridge, np.inf, True)
-        return LEARNED if learn_exactly(objective, memory, contrast, won, remembered) else FULL
+        if is_start and not keep(memory.history, contrast, share, weight):
+            return FULL
+        objective = Objective(model, self.score, self.ridge, np.inf, True, self.settings)
+        calibrate(objective, memory, contrast, share, weight)
+        limit = self.settings.longest_push if is_start else np.inf  # without a history there is nothing to solve
+        if not learn_by_push(objective, memory, contrast, share, weight, limit) and not is_start:
+            unlearn(progress)
+            return OVERFLOW
+        return LEARNED
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
-        """Whether the exact start is wanted and inexact, or is over and was never solved."""
-        learned = memory.codes[N_LEARNED]
-        return (wanted and learned <= self.history and is_inexact(memory, START_TOLERANCE)) or (
-            learned == self.history and memory.codes[WARM] == 0
+        """Whether the exact start is wanted and inexact, or is over and was not solved to its end."""
+        progress = memory.progress[()]
+        return (wanted and progress.learned <= self.history and is_inexact(self.settings, memory, START_TOLERANCE)) or (
+            progress.solved < self.history <= progress.learned
         )
 
-    def refresh(self, model: Any, memory: Any) -> None:
-        """Bring theta within a thousandth of a standard error of the maximum; for the start only."""
-        memory.vectors[METRIC] = memory.vectors[SCALES]
-        solve(Objective(model, self.score, self.ridge, math.inf), memory, START_TOLERANCE)
-        memory.calibration.sizes[:] = 0  # what is solved needs no test, which begins after the start
-        if memory.codes[N_LEARNED] >= self.history:
-            memory.codes[WARM] = 1
+    def refresh(self, model: Any, memory: TestedEvidence) -> None:
+        """Bring theta within a thousandth of a standard error of the maximum; for the start only.
 
-    def status(self, memory: Evidence) -> str:
+        At its end the information is that of theta, which is kept; and the test of predictions begins.
+        """
+        objective = Objective(model, self.score, self.ridge, math.inf, True, self.settings)
+        if memory.progress["learned"] < self.history:
+            solve(objective, memory.evidence, START_TOLERANCE)
+            return
+        maximise(objective, memory.evidence, START_TOLERANCE)
+        memory.calibration.sizes[:] = 0
+        memory.progress["warm"] = 1
+
+    def status(self, memory: TestedEvidence) -> str:
         """Whether predictions are what they should be; during the exact start, whether that was found."""
-        if memory.codes[N_LEARNED] <= self.history:
-            return "not-converged" if memory.codes[STATUS] == NOT_CONVERGED else "ready"
+        if memory.progress["learned"] <= self.history:
+            return "not-converged" if memory.progress["status"] == NOT_CONVERGED else "ready"
         return "ready" if odds(memory) < LEAST_ODDS else "drifting"
 
 

@@ -1,4 +1,8 @@
-"""One pass over all comparisons: the score and the information."""
+"""One pass over all comparisons: the gradient and the information.
+
+When a pass is made is decided in :mod:`fastcolst.estimation.prediction`; who makes it is
+:mod:`fastcolst.estimation.newton`.
+"""
 
 from __future__ import annotations
 
@@ -6,64 +10,65 @@ from typing import Any
 
 import numpy as np
 
-from fastcolst._compile import helper
+from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf, curvature, pdf, score
-from fastcolst.estimation.evidence import GRADIENT, TRIAL
 from fastcolst.estimation.history import ROWS
 
-__all__ = ["block_margins", "score_information"]
+__all__ = ["gradient_and_information"]
 
 LANES = 64
 """Sums into which an inner product over a block is split: of eight products each, 512 = 8 * 64; and 64 = 4 * 4 * 4."""
 
 
-@helper
-def score_information(objective: Any, evidence: Any, with_information: bool) -> int:
-    """Gradient of minus the loss at a trial point, and its information if wanted, in one pass over the history.
+@kernel
+def gradient_and_information(model: Any, kind: int, history: Any, theta: Any, gradient: Any, information: Any) -> int:
+    """Gradient of minus the loss without its ridge, and the information if wanted, in one pass over the history.
 
     Parameters
     ----------
-    objective : Objective
-    evidence : Evidence
-        ``vectors[TRIAL]`` is the point, ``vectors[GRADIENT]`` is overwritten by sum s z~ - ridge theta and, if wanted,
-        ``information`` by H = sum w z z' + ridge I.
-    with_information : bool
+    model : comparison model
+    kind : int
+        Of the score: 0 likelihood, 1 residual.
+    history : History
+    theta : (d,) float64
+        The point.
+    gradient : (d,) float64
+        Overwritten by sum v s z~.
+    information : (d, d) or (0, 0) float64
+        Overwritten by sum v w z z', or not wanted.
 
     Returns
     -------
     int
-        The number of comparisons that the point does not explain, z~'theta <= 0, however often each counts.
+        The number of comparisons that the point does not explain, z~'theta <= 0, whatever their weights.
 
     Notes
     -----
-    O(n d), and O(n d^2 / 2) with the information; 31 kB of scratch, which lies better for vectors where it is made anew
-    than in an array of NumPy's. Sums over a block are folded in halves: this vectorises without
-    licence to reorder, so that every kernel rounds alike, and its error grows like log n within a block.
+    O(n d), and O(n d^2 / 2) with the information; 31 kB of scratch, which vectorises better as local arrays than as
+    arguments. Sums over a block are of eight products in each of 64 lanes, which are added up by fours: this vectorises
+    without licence to reorder, so that every kernel rounds alike, and its error grows like log n within a block.
     """
-    theta, gradient = evidence.vectors[TRIAL], evidence.vectors[GRADIENT]
-    history, information = evidence.history, evidence.information
     margins, slopes, curvatures = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS)
     products, work = np.empty(4 * ROWS), np.empty(4 * LANES)
     d = theta.size
+    with_information = information.shape[0] > 0
     for k in range(d):
-        gradient[k] = -objective.ridge * theta[k]
+        gradient[k] = 0.0
     if with_information:
         for k in range(d):
             for l in range(d):
                 information[k, l] = 0.0
-            information[k, k] = objective.ridge
     size = history.size[0]
     n_wrong = 0
     for b in range((size + ROWS - 1) // ROWS):
         block = history.blocks[history.owned[b]]
-        block_margins(theta, block, margins)
+        _block_margins(theta, block, margins)
         for j in range(min(ROWS, size - b * ROWS)):
             n_wrong += margins[j] <= 0.0
-        _slopes_and_curvatures(objective, margins, slopes, curvatures)
-        if history.multiplicities.shape[0] > 0:
-            for j in range(ROWS):
-                slopes[j] *= history.multiplicities[b, j]
-                curvatures[j] *= history.multiplicities[b, j]
+        _slopes_and_curvatures(model, kind, margins, slopes, curvatures)
+        for j in range(ROWS):
+            slopes[j] *= block[d, j]
+            curvatures[j] *= block[d, j]
         _add_products(slopes, block, d, work, gradient)
         if with_information:
             _add_information(curvatures, block, products, work, information)
@@ -75,10 +80,9 @@ def score_information(objective: Any, evidence: Any, with_information: bool) -> 
 
 
 @helper
-def _slopes_and_curvatures(objective: Any, margins: Any, slopes: Any, curvatures: Any) -> None:
+def _slopes_and_curvatures(model: Any, kind: int, margins: Any, slopes: Any, curvatures: Any) -> None:
     """As :func:`slope_and_curvature`, which a loop would not vectorise: a pass would take three times as long."""
-    model = objective.model
-    if objective.score == 0:
+    if kind == 0:
         for j in range(ROWS):
             slopes[j], curvatures[j] = score(model, margins[j]), curvature(model, margins[j])
     else:
@@ -87,7 +91,7 @@ def _slopes_and_curvatures(objective: Any, margins: Any, slopes: Any, curvatures
 
 
 @helper
-def block_margins(theta: Any, block: Any, out: Any) -> None:
+def _block_margins(theta: Any, block: Any, out: Any) -> None:
     """Margins z~'theta of a block. O(512 d)."""
     d = theta.size
     for j in range(ROWS):

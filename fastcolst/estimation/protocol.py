@@ -1,34 +1,48 @@
 """How policies and kernels speak to an estimator, whichever it is.
 
 An estimator is a registered NamedTuple of numbers; what it remembers is a NamedTuple of arrays that holds at least
-``theta``. It takes one comparison at a time through the generic function :func:`learn`. One that puts work off until
-theta is wanted says so through :func:`is_stale` and does it in its Python method ``refresh(model, memory)``: what needs
-a whole history is rare, and costs all other kernels too much compilation. All else that Python asks of an estimator
-goes through functions of this module as well, which know what one without the method stands for.
+``theta``. It must have the methods ``memory(n_features)`` and ``learn(model, memory, contrast, share, weight)``. The
+others are optional, and the functions of this module, through which all go, know what one without them stands for:
+
+- in kernels ``is_stale(memory, wanted)``, whether theta must be refreshed first, and ``doubt(memory)``;
+- in Python ``refresh(model, memory)``, which brings theta up to date; ``grown(memory, n)``, the memory with room for n
+  more comparisons, for an estimator that keeps them; ``status(memory)``, how the estimate stands, in a word;
+  ``audit(model, memory)``, the distance of theta from what it approximates, in standard errors; and
+  ``information(memory)``, the (d, d) Fisher information of what was learned,
+  when theta is up to date.
+
+An estimator that puts work off until theta is wanted does it in ``refresh``: what needs a whole history is rare, and
+would cost all other kernels too much compilation.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fastcolst._checks import brief
 from fastcolst._compile import generic
+from fastcolst.estimation.memory import restacked, unstacked
+from fastcolst.estimation.words import name_of
 
 __all__ = [
     "FULL",
     "LEARNED",
     "OVERFLOW",
     "STALE",
-    "can_grow",
-    "can_refresh",
+    "audit",
     "doubt",
+    "grown",
+    "grown_stack",
+    "information",
     "is_stale",
     "learn",
     "new_memory",
     "refresh",
-    "status_of",
-    "with_room",
+    "status",
 ]
 
 LEARNED = 0
@@ -38,7 +52,7 @@ STALE = 3
 
 
 @generic
-def learn(self: Any, model: Any, memory: Any, contrast: Any, won: bool) -> int:
+def learn(self: Any, model: Any, memory: Any, contrast: Any, share: float, weight: float) -> int:
     """Learn one comparison.
 
     Parameters
@@ -48,15 +62,16 @@ def learn(self: Any, model: Any, memory: Any, contrast: Any, won: bool) -> int:
         What ``self.memory(n_features)`` made; changed in place.
     contrast : (d,) float64
         z = x_first - x_second, not all zero.
-    won : bool
-        Whether the first arm won.
+    share : float
+        The first arm's share of the win, in [0, 1]: 1 when it won, 0 when the second did, 0.5 for a tie.
+    weight : float
+        How much the comparison counts; 1 for an ordinary one, positive.
 
     Returns
     -------
     int
-        ``LEARNED``. In all other cases nothing was changed. ``OVERFLOW``: theta would overflow. ``FULL``: an estimator
-        with such a memory has the Python method ``grown(memory, n)``, which makes room for n more. ``STALE``:
-        ``refresh`` must come first.
+        ``LEARNED``. In all other cases nothing was changed. ``OVERFLOW``: theta would overflow. ``FULL``: the method
+        ``grown`` must come first. ``STALE``: the method ``refresh`` must.
     """
     raise TypeError(f"{type(self).__name__} has no method learn")
 
@@ -79,6 +94,9 @@ def doubt(self: Any, memory: Any) -> float:
     return 0.0
 
 
+# --- asked by Python alone --------------------------------------------------------------------------------------
+
+
 def new_memory(estimator: Any, n_features: int) -> Any:
     """An empty memory, ``estimator.memory(n_features)``.
 
@@ -97,7 +115,7 @@ def new_memory(estimator: Any, n_features: int) -> Any:
         and theta.shape == (n_features,)
     ):
         raise ValueError(
-            f"estimator: {type(estimator).__name__}.memory({n_features}) is {memory!r}; a NamedTuple of writable "
+            f"estimator: {type(estimator).__name__}.memory({n_features}) is {brief(memory)}; a NamedTuple of writable "
             f"arrays with theta, float64 of shape ({n_features},), is wanted: they are changed in place"
         )
     return memory
@@ -109,28 +127,60 @@ def _holds_arrays_alone(value: Any) -> bool:
     return type(value) is np.ndarray and value.flags.carray
 
 
-def with_room(estimator: Any, memory: Any, n: int) -> Any:
-    """The memory with room for n more comparisons: itself, where the estimator cannot grow."""
-    return estimator.grown(memory, n) if can_grow(estimator) else memory
-
-
-def can_grow(estimator: Any) -> bool:
-    """Whether the estimator has a method ``grown``: it keeps all comparisons, and learning one may need room."""
-    return hasattr(estimator, "grown")
-
-
-def can_refresh(estimator: Any) -> bool:
-    """Whether the estimator has a method ``refresh``: theta is put off until it is wanted."""
-    return hasattr(estimator, "refresh")
+def _method(estimator: Any, name: str) -> Any:
+    """A method of the estimator's class, or None."""
+    return getattr(type(estimator), name, None)
 
 
 def refresh(estimator: Any, model: Any, memory: Any) -> None:
-    """Bring theta up to date, which :func:`is_stale` asked for."""
-    if not can_refresh(estimator):
-        raise TypeError(f"{type(estimator).__name__} has no method refresh, which its is_stale or learn asks for")
-    estimator.refresh(model, memory)
+    """Bring theta up to date, which :func:`is_stale` or :func:`learn` asked for."""
+    method = _method(estimator, "refresh")
+    if method is None:
+        raise TypeError(f"{name_of(estimator)} has no method refresh, which its is_stale or learn asks for")
+    method(estimator, model, memory)
 
 
-def status_of(estimator: Any, memory: Any) -> str:
-    """How the estimate stands, in a word: what the method ``status(memory)`` says, and "ready" without one."""
-    return str(estimator.status(memory)) if hasattr(estimator, "status") else "ready"
+def grown(estimator: Any, memory: Any, n: int) -> Any:
+    """The memory with room for n more comparisons: itself, where it is large enough or never grows."""
+    method = _method(estimator, "grown")
+    return memory if method is None else method(estimator, memory, n)
+
+
+def grown_stack(estimator: Any, stack: Any, n_stacked: int, n: int) -> Any:
+    """A stack of memories, each with room for n more comparisons: itself, where all are large enough.
+
+    An estimator whose stacked memories share what grows has a method ``grown_stack(stack, n)`` of its own. Other
+    memories grow one by one, and the stack becomes as large as the largest of them.
+    """
+    method = _method(estimator, "grown_stack")
+    if method is not None:
+        return method(estimator, stack, n)
+    before = unstacked(stack, n_stacked)
+    after = [grown(estimator, memory, n) for memory in before]
+    return stack if all(map(operator.is_, before, after)) else restacked(after)
+
+
+def status(estimator: Any, memory: Any) -> str:
+    """How the estimate stands, in a word; "ready" for an estimator without this method."""
+    method = _method(estimator, "status")
+    return "ready" if method is None else str(method(estimator, memory))
+
+
+def audit(estimator: Any, model: Any, memory: Any) -> float:
+    """Distance of theta from what the estimator approximates, in standard errors; the memory stays as it is.
+
+    Raises
+    ------
+    AttributeError
+        When the estimator has no such method, since it keeps no history.
+    """
+    method = _method(estimator, "audit")
+    if method is None:
+        raise AttributeError(f"{name_of(estimator)} keeps no history from which the exact estimate could be recomputed")
+    return float(method(estimator, model, memory))
+
+
+def information(estimator: Any, memory: Any) -> NDArray[np.float64] | None:
+    """Fisher information of what was learned, (d, d) float64; None for an estimator that does not know it."""
+    method = _method(estimator, "information")
+    return None if method is None else np.asarray(method(estimator, memory), dtype=np.float64)

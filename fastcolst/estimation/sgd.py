@@ -12,6 +12,7 @@ from fastcolst._compile import register
 from fastcolst.comparison import cdf, score
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW
 from fastcolst.estimation.words import SCORES, number_of, radius_of, score_of, stands_for
+from fastcolst.kernels.linalg import dot
 
 __all__ = ["SGD", "SGDMemory", "SGDSteps"]
 
@@ -52,20 +53,22 @@ class SGDSteps(NamedTuple):
         """An empty memory: theta = 0, nothing learned."""
         return SGDMemory(np.zeros(n_features), np.zeros((), np.int64))
 
-    def learn(self, model: Any, memory: Any, contrast: Any, won: bool) -> int:
+    def learn(self, model: Any, memory: Any, contrast: Any, share: float, weight: float) -> int:
         """Take one step; see :func:`fastcolst.estimation.protocol.learn`."""
         theta = memory.theta
-        margin = 0.0
-        for k in range(theta.size):
-            margin += theta[k] * contrast[k]
-        sign = 1.0 if won else -1.0
-        gradient = score(model, sign * margin) if self.score == 0 else cdf(model, -sign * margin)
-        step = sign * self.learning_rate * gradient
+        margin = dot(theta, contrast)
+        pull = 0.0
+        if share > 0.0:
+            pull += share * (score(model, margin) if self.score == 0 else cdf(model, -margin))
+        if share < 1.0:
+            pull -= (1.0 - share) * (score(model, -margin) if self.score == 0 else cdf(model, margin))
+        step = weight * self.learning_rate * pull
         if self.decay > 0.0:
             step *= float(memory.learned[()] + 1) ** -self.decay
         square = 0.0
         for k in range(theta.size):
-            square += (theta[k] + step * contrast[k]) ** 2
+            moved = theta[k] + step * contrast[k]
+            square += moved * moved
         if not square < np.inf:
             return OVERFLOW
         shrink = 1.0 if square <= self.radius * self.radius else self.radius / np.sqrt(square)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from fastcolst._checks import brief, looked_at, plain_text, real_number
 
-__all__ = ["ENGINES", "SCORES", "number_of", "radius_of", "ridge_of", "score_code", "score_of", "stands_for"]
+__all__ = ["ENGINES", "SCORES", "name_of", "number_of", "radius_of", "ridge_of", "score_code", "score_of", "stands_for"]
 
 SCORES = ("likelihood", "residual")
 """Kernels know them by their places."""
@@ -39,6 +39,12 @@ def stands_for(engine: Any) -> Callable[[C], C]:
         return cls
 
     return decorate
+
+
+def name_of(estimator: Any) -> str:
+    """The name by which people know an estimator or what stands for it in kernels."""
+    faces = (face.__name__ for face, engine in ENGINES.items() if type(estimator) is engine)
+    return next(faces, type(estimator).__name__)
 
 
 def number_of(owner: str, name: str, value: Any, wanted: str = "a number is wanted") -> float:

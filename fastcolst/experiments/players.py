@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import brief, looked_at, whole_number
+from fastcolst._checks import brief, is_a, looked_at, whole_number
 from fastcolst._registry import METHODS, POLICY
 from fastcolst.policies.duel import Duel
 from fastcolst.policies.policy import Policy
@@ -63,15 +63,15 @@ class ChoiceError(ValueError):
 
 def is_plain(value: Any) -> bool:
     """Whether a value is a class with ``select`` and ``update`` that is none of ours, or an object of one."""
-    cls = value if isinstance(value, type) else type(value)
+    cls = value if issubclass(type(value), type) else type(value)
     has_both = looked_at(lambda c: all(callable(getattr(c, name, None)) for name in METHODS[POLICY]), cls, False)
     return has_both and not issubclass(cls, (Policy, tuple))
 
 
 def player_of(value: Any) -> Player | None:
     """A policy as it is, a plain object or class as a player; None for all else."""
-    if isinstance(value, (Policy, PlainPolicy)):
-        return value
+    if is_a((Policy, PlainPolicy), value):
+        return value  # type: ignore[no-any-return]
     return PlainPolicy(value) if is_plain(value) else None
 
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastcolst._compile import helper
 
 __all__ = [
     "dot",
-    "factorise",
     "gram_norm",
+    "inverse_factor",
     "rank_one_inverse",
-    "squared_gram_norm",
     "squared_widths",
     "unwhiten",
     "utilities",
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 PIVOT_TOLERANCE = 1e-12
+"""Times d: squared pivots of a Gram matrix with unit diagonal up to this are rounding error."""
 
 
 @helper
@@ -211,27 +212,6 @@ def gram_norm(gram: Any, vector: Any) -> float:
 
 
 @helper
-def squared_gram_norm(factor: Any, vector: Any) -> float:
-    """v'Mv from the factor of M^-1 = S'S: |y|^2 where S'y = v; no digit is lost. d^2/2 multiply-adds.
-
-    Parameters
-    ----------
-    factor : (d, d) float64, lower triangular, with a positive diagonal
-        S.
-    vector : (d,) float64
-        v; overwritten by y.
-    """
-    square = 0.0
-    for k in range(vector.size - 1, -1, -1):
-        y = vector[k] / factor[k, k]
-        for i in range(k):
-            vector[i] -= factor[k, i] * y
-        vector[k] = y
-        square += y * y
-    return square
-
-
-@helper
 def rank_one_inverse(factor: Any, contrast: Any, work: Any) -> None:
     """Update the factor of an inverse Gram matrix after one duel.
 
@@ -271,9 +251,8 @@ def rank_one_inverse(factor: Any, contrast: Any, work: Any) -> None:
         before = after
 
 
-@helper
-def factorise(gram: Any, factor: Any) -> bool:
-    """Factor the inverse of a Gram matrix: find the lower triangular S with S'S = M^-1.
+def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Factor the inverse of a Gram matrix: the lower triangular S with S'S = M^-1, by LAPACK.
 
     M is scaled to unit diagonal, D^-1 M D^-1 = L L', and S = L^-1 D^-1, so that the scale of a feature plays no role.
 
@@ -281,65 +260,26 @@ def factorise(gram: Any, factor: Any) -> bool:
     ----------
     gram : (d, d) float64
         M, symmetric; only read.
-    factor : (d, d) float64
-        Overwritten by S, or by intermediate values when M is singular.
 
     Returns
     -------
-    bool
-        True when M is numerically invertible: every squared pivot of L exceeds 1e-12 d.
+    (d, d) float64, C-contiguous, or None
+        None when M is not numerically invertible: some squared pivot of L is not above 1e-12 d.
 
     Notes
     -----
-    d^3/3 multiply-adds. L' is built in the upper triangle and S below it, so that both inner loops run along rows.
+    d^3/3 multiply-adds. Python calls it, once in a policy's life and at some passes: in kernels it would cost a second
+    of compilation.
     """
-    if not _scaled_cholesky(gram, factor):
-        return False
-    _invert_below(factor)
-    d = gram.shape[0]
-    for i in range(d):
-        for j in range(i + 1):
-            factor[i, j] /= np.sqrt(gram[j, j])
-        for j in range(i + 1, d):
-            factor[i, j] = 0.0
-    return True
+    from scipy.linalg.lapack import dpotrf, dtrtri  # a tenth of a second, which blind policies need not pay
 
-
-@helper
-def _scaled_cholesky(gram: Any, out: Any) -> bool:
-    """L' of D^-1 M D^-1 = L L' in the upper triangle, in O(d^3); False when a squared pivot is too small."""
-    d = gram.shape[0]
-    for i in range(d):
-        if not gram[i, i] > 0.0:
-            return False
-    for i in range(d):
-        for j in range(i, d):
-            out[i, j] = gram[i, j] / np.sqrt(gram[i, i]) / np.sqrt(gram[j, j])
-    for k in range(d):
-        pivot = out[k, k]
-        if not pivot > PIVOT_TOLERANCE * d:
-            return False
-        root = np.sqrt(pivot)
-        for j in range(k, d):
-            out[k, j] /= root
-        for i in range(k + 1, d):
-            value = out[k, i]
-            for j in range(i, d):
-                out[i, j] -= value * out[k, j]
-    return True
-
-
-@helper
-def _invert_below(triangle: Any) -> None:
-    """From L' in the upper triangle to L^-1 in the lower one: row i is found from the rows above. O(d^3)."""
-    for i in range(triangle.shape[0]):
-        root = triangle[i, i]
-        for j in range(i):
-            triangle[i, j] = 0.0
-        for k in range(i):
-            value = triangle[k, i]
-            for j in range(k + 1):
-                triangle[i, j] -= value * triangle[k, j]
-        for j in range(i):
-            triangle[i, j] /= root
-        triangle[i, i] = 1.0 / root
+    squares = gram.diagonal()
+    if not 0.0 < squares.min() <= squares.max() < np.inf:
+        return None
+    scale = np.sqrt(squares)
+    correlations = gram / scale / scale[:, np.newaxis]
+    lower, info = dpotrf(correlations, lower=1, clean=1)
+    if info != 0 or not lower.diagonal().min() ** 2 > PIVOT_TOLERANCE * len(gram):
+        return None
+    inverse, _ = dtrtri(lower, lower=1, overwrite_c=1)
+    return np.ascontiguousarray(inverse / scale)

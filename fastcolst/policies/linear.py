@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, answers, check_memory, count, feature_rows, number
 from fastcolst.comparison import probabilities
-from fastcolst.estimation.estimators import error_of
-from fastcolst.estimation.likelihood import WARM_AFTER, WARM_AFTER_PER_FEATURE
-from fastcolst.estimation.protocol import LEARNED, OVERFLOW, can_refresh, status_of, with_room
+from fastcolst.estimation.memory import rewind, snapshot
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.kernels import estimate_is_old, learn_log
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 
-__all__ = ["LinearPolicy", "rewind", "snapshot"]
+__all__ = ["LinearPolicy"]
 
 SMALLEST_RIDGE = 1e-200
 LARGEST_WIDTH = 1e150
@@ -26,6 +25,10 @@ LARGEST_WIDTH = 1e150
 
 MATRICES = 4
 """Matrices (n_features, n_features) that a policy with a linear estimate has at least: M and its factor, as built."""
+
+FEW = 500
+FEW_PER_FEATURE = 50
+"""Comparisons, whichever is more, up to which answers are separable as a rule, and no warning says so."""
 
 UNKNOWN = 2**62
 """tau as long as the number of arms is not known."""
@@ -35,7 +38,7 @@ STATUS_WARNINGS = {
     "larger radius, or ridge > 0, moves it",
     "separated": "after {n} comparisons there are some that theta explains the better the larger it is: the likelihood "
     "has no finite maximum; ridge > 0 gives a finite one",
-    "not-converged": "the maximum of the likelihood of {n} comparisons was not reached in 60 passes; theta is the best "
+    "not-converged": "the maximum of the likelihood of {n} comparisons was not reached; theta is the best "
     "point found (features of very different or very large scales?)",
     "drifting": "after {n} comparisons, what is predicted and what is answered differ by more than chance: theta is "
     "off by some standard errors, since one pass never looks again at earlier answers. Did preferences change, or are "
@@ -213,7 +216,7 @@ class LinearPolicy(Policy):
             return "exploring" if self._state.counters["exploration_end"] < 0 else self._status_of(self._estimate())
 
     def _status_of(self, memory: Any) -> str:
-        return status_of(self._rule.estimator, memory)
+        return status(self._rule.estimator, memory)
 
     def _estimate(self) -> Any:
         """The estimator's memory with theta up to date: a copy, if need be, since reading must change nothing."""
@@ -278,24 +281,23 @@ class LinearPolicy(Policy):
             return self._audit_of(self._estimate())
 
     def _audit_of(self, memory: Any) -> float:
-        return error_of(self._rule.estimator, self._rule.model, memory, snapshot(memory))
+        return audit(self._rule.estimator, self._rule.model, memory)
 
     def _make_room(self, n_comparisons: int) -> None:
-        memory = with_room(self._rule.estimator, self._state.memory, n_comparisons)
-        if memory is not self._state.memory:
-            self._start(self._rule, self._state._replace(memory=memory))
+        state = self._state.with_room(self._rule, n_comparisons)
+        if state is not self._state:
+            self._start(self._rule, state)
 
     def _note_status(self) -> None:
         if self._warned_status:
             return
-        status = status_of(self._rule.estimator, self._state.memory)
-        n = self._n_learned
-        few = 10 * max(WARM_AFTER, WARM_AFTER_PER_FEATURE * len(self._state.memory.theta))
-        # few answers are separable as a rule; of a word of its own an estimator of one's own has told us nothing
-        if status not in STATUS_WARNINGS or (status in {"boundary", "separated"} and n < few):
+        word, n = status(self._rule.estimator, self._state.memory), self._n_learned
+        few = max(FEW, FEW_PER_FEATURE * len(self._state.memory.theta))
+        # what a word of its own means an estimator of one's own has told nobody
+        if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return
         self._warned_status = True
-        warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[status].format(n=n)}", UserWarning, stacklevel=3)
+        warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[word].format(n=n)}", UserWarning, stacklevel=3)
 
     def _has_learned(self) -> bool:
         return self._n_learned > 0
@@ -357,33 +359,20 @@ class LinearPolicy(Policy):
 
     def _warm_play(self) -> None:
         super()._warm_play()
-        if can_refresh(self._rule.estimator):
-            twin = self._fresh(rng=0)
-            twin._state.refresh_estimate(twin._rule)
+        self._warm_estimate()
 
     def _warm_object(self) -> None:
         super()._warm_object()
         row = np.zeros((1, len(self._state.gram)))
         twin = self._fresh(rng=0)
         twin.learn_and_predict(row, [True])
-        if can_refresh(self._rule.estimator):
-            twin._state.refresh_estimate(twin._rule)
         twin.probability(row, row)
+        self._warm_estimate()
 
-
-def snapshot(state: Any) -> Any:
-    """A copy of a state's arrays, except for those that comparisons are only ever appended to."""
-    if hasattr(state, "snapshot"):
-        return state.snapshot()
-    if isinstance(state, tuple):
-        return type(state)(*map(snapshot, state))
-    return state.copy()
-
-
-def rewind(state: Any) -> None:
-    """Make a :func:`snapshot` the state again: what was appended since is forgotten."""
-    if hasattr(state, "rewind"):
-        state.rewind()
-    elif isinstance(state, tuple):
-        for part in state:
-            rewind(part)
+    def _warm_estimate(self) -> None:
+        """Compile what brings theta up to date, where the estimator puts that off."""
+        twin = self._fresh(rng=0)
+        row = np.zeros((1, len(self._state.gram)))
+        row[0, 0] = 1.0
+        twin.learn_and_predict(row, [True])
+        twin._refresh_estimate()

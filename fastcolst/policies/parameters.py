@@ -57,7 +57,7 @@ class OwnEstimator(Protocol):
         """An empty memory."""
         ...
 
-    def learn(self, model: Any, memory: Any, contrast: Any, won: Any, /) -> Any:
+    def learn(self, model: Any, memory: Any, contrast: Any, share: Any, weight: Any, /) -> Any:
         """Learn one comparison."""
         ...
 

@@ -430,10 +430,16 @@ class Policy:
 
     def _make_ready(self, code: int, n_comparisons: int) -> None:
         """Do what learning waits for: make room for comparisons, or bring the estimate up to date."""
-        if code == FULL:
-            self._make_room(n_comparisons)
-        else:
+        if code != FULL:
             self._state.refresh_estimate(self._rule)
+            return
+        before = self._state
+        self._make_room(n_comparisons)
+        if self._state is before:
+            raise TypeError(
+                f"{type(self._rule.estimator).__name__}.learn says that its memory is full, and its method grown makes "
+                f"no room for {n_comparisons} more; another memory is wanted"
+            )
 
     def _make_room(self, n_comparisons: int) -> None:
         """Make room for comparisons, where the estimator keeps them."""

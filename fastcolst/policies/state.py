@@ -11,9 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._compile import helper, kernel, register
-from fastcolst.estimation.protocol import LEARNED, OVERFLOW, is_stale, learn, new_memory, refresh
-from fastcolst.kernels.linalg import factorise, rank_one_inverse, squared_widths, utilities, whiten, whiten_contrast
+from fastcolst._compile import helper, plain, register
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, grown, is_stale, learn, new_memory, refresh
+from fastcolst.kernels.linalg import (
+    inverse_factor,
+    rank_one_inverse,
+    squared_widths,
+    utilities,
+    whiten,
+    whiten_contrast,
+)
 from fastcolst.kernels.selection import all_finite, all_rows_finite, random_pair
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 
@@ -82,6 +89,11 @@ class LinearState(NamedTuple):
     def shared(cls) -> tuple[str, ...]:
         """Fields that several stacked states have in common."""
         return "counters", "scratch"
+
+    def with_room(self, rule: Any, n: int) -> LinearState:
+        """The state with room for n more comparisons; itself, where there is room."""
+        memory = grown(rule.estimator, self.memory, n)
+        return self if memory is self.memory else self._replace(memory=memory)
 
     def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
         """Whether theta is out of date."""
@@ -179,7 +191,7 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
     factored = counters.factored == 1
     if factored and not whiten_contrast(factor, contrast, whitened) < np.inf:
         return OVERFLOW
-    code = learn(estimator, model, state.memory, contrast, won)
+    code = learn(estimator, model, state.memory, contrast, 1.0 if won else 0.0, 1.0)
     if code != LEARNED:
         return code
     for i in range(d):
@@ -206,12 +218,8 @@ def exploration_is_due(counters: Any) -> bool:
     )
 
 
-@kernel
 def end_exploration(state: Any) -> bool:
     """End the exploration if it is due and M is invertible: factor M.
-
-    It is a kernel of its own, since factoring happens once in a policy's life and would cost every other kernel seconds
-    of compilation.
 
     Returns
     -------
@@ -226,11 +234,15 @@ def end_exploration(state: Any) -> bool:
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 1, lines 2 and 3.
     """
-    counters = state.counters[()]
-    if not exploration_is_due(counters):
+    counters = state.counters
+    if counters["exploration_end"] >= 0 or not plain(exploration_is_due)(counters[()]):
         return False
-    counters.untested = 0
-    if counters.factored == 1 or factorise(state.gram, state.factor):
-        counters.factored = 1
-        counters.exploration_end = counters.chosen
+    counters["untested"] = 0
+    if not counters["factored"]:
+        factor = inverse_factor(state.gram)
+        if factor is None:
+            return True
+        state.factor[:] = factor
+        counters["factored"] = 1
+    counters["exploration_end"] = counters["chosen"]
     return True

@@ -24,6 +24,8 @@ LOOKS = 5
 """How often a stream is looked at, evenly in its logarithm."""
 MOST_OFF = 5.0
 """Standard errors by which OnlineNewton may be off without saying so: less than its test can see is not promised."""
+TOLERANCE = 1e-3
+"""Of the exact estimate, in standard errors; tighter than the default."""
 WIDTH_TOLERANCE = 1e-9
 """Relative; times the condition number of the Gram matrix scaled to a diagonal of ones, in units of 1e6."""
 
@@ -167,7 +169,7 @@ def run(campaign: Campaign) -> Iterator[Tally]:
         estimators = {
             "SGD": fc.SGD(radius=1.0),
             "OnlineNewton": fc.OnlineNewton(history=min(2000, n // 10)),
-            "MLE": fc.MLE(),
+            "MLE": fc.MLE(TOLERANCE),
         }
         for name, estimator in estimators.items():
             policy, done = fc.CoLSTIM(d, n_arms=2, exploration_rounds=0, estimator=estimator, ridge=ridge), 0
@@ -186,7 +188,7 @@ def run(campaign: Campaign) -> Iterator[Tally]:
                 elif policy.status == "interior":
                     maximum, root = newton(z[:done], wins[:done], 0.0, theta)
                     off = float(np.linalg.norm(root @ (theta - maximum)))
-                    near.count(off <= 1e-3, f"{seen}: off by {off:.2g}")
+                    near.count(off <= TOLERANCE, f"{seen}: off by {off:.2g}")
                 else:
                     length = float(np.linalg.norm(np.abs(z[:done]).max(axis=0) * theta))
                     near.count(

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import count
-from fastcolst.estimation.history import ROWS, History
-from fastcolst.estimation.protocol import can_grow, can_refresh, refresh
-from fastcolst.policies.linear import LinearPolicy, snapshot
+from fastcolst.estimation.memory import snapshot
+from fastcolst.estimation.protocol import refresh
+from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.stages.state import REASONS, StageState, memory_of
 from fastcolst.policies.state import linear_state
 
@@ -53,11 +53,7 @@ class StagewisePolicy(LinearPolicy):
     def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
         n_stages = max(1, rule.horizon.bit_length() - 1)
         states = [linear_state(rule.estimator, n_features, ridge, exploration_rounds) for _ in range(2)]
-        state = StageState.of(states[0], states[1], n_stages)
-        history = _history_of(state.later.memory)
-        if history is not None and n_stages > 1:  # room in the pool for as much as each would hold alone
-            state = _with_history(state, history.grown((n_stages - 2) * len(history.blocks) * ROWS))
-        return state
+        return StageState.of(states[0], states[1], n_stages)
 
     @property
     def n_stages(self) -> int:
@@ -131,24 +127,13 @@ class StagewisePolicy(LinearPolicy):
         due = super()._end_exploration()
         if due and self._state.counters["exploration_end"] >= 0:
             try:
-                if can_refresh(self._rule.estimator):
-                    self._refresh_estimate()
+                self._refresh_estimate()
                 self._make_room(0)
                 self._state.open_stages()
             except BaseException:  # no memory, or Ctrl-C: the next call tries again
                 self._state.counters["exploration_end"] = -1
                 raise
         return due
-
-    def _make_room(self, n_comparisons: int) -> None:
-        super()._make_room(n_comparisons)
-        history = _history_of(self._state.later.memory)
-        if history is None or not can_grow(self._rule.estimator):
-            return
-        # each stage may learn all of them and begin a block; the exploration comes on top when stages open
-        n_blocks = len(history.owned) * (-(-n_comparisons // ROWS) + 1) + int(_history_of(self._state.memory).used[0])
-        if len(history.blocks) - int(history.used[0]) < n_blocks:
-            self._start(self._rule, _with_history(self._state, history.grown(n_blocks * ROWS)))
 
     def warmup(self) -> None:
         """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
@@ -161,13 +146,3 @@ class StagewisePolicy(LinearPolicy):
 def stage_scale(mu: float, n_arms: int, horizon: int) -> float:
     """c1 of Theorem 3.4, 3/(2 mu) sqrt(2 log(3 n T^2)), with which all estimates hold together."""
     return 3.0 / (2.0 * mu) * math.sqrt(2.0 * (math.log(3.0 * n_arms) + 2.0 * math.log(horizon)))
-
-
-def _history_of(memory: Any) -> Any:
-    history = getattr(memory, "history", None)
-    return history if isinstance(history, History) else None
-
-
-def _with_history(state: StageState, history: History) -> StageState:
-    memory = state.later.memory._replace(history=history)
-    return state._replace(later=state.later._replace(memory=memory))

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._compile import handle, helper, register, shared_fields, slot
-from fastcolst.estimation.history import ROWS, History
-from fastcolst.estimation.protocol import LEARNED, OVERFLOW, is_stale, refresh
+from fastcolst._compile import handle, helper, register, slot
+from fastcolst.estimation.memory import spread, stacked
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, grown, grown_stack, is_stale, refresh
 from fastcolst.policies.protocol import Choice
 from fastcolst.policies.state import LinearState, update_linear
 
@@ -80,51 +80,21 @@ class StageState(NamedTuple):
             refresh(rule.estimator, rule.model, memory_of(self, s))
         self.stale[:] = 0
 
+    def with_room(self, rule: Any, n: int) -> StageState:
+        """The state with room for n more comparisons in every stage; itself, where there is room."""
+        memory = grown(rule.estimator, self.memory, n)
+        n_learned = 0 if self.counters["exploration_end"] >= 0 else int(self.learned[0])  # they come when stages open
+        later = grown_stack(rule.estimator, self.later.memory, len(self.stale) - 1, n + n_learned)
+        if memory is self.memory and later is self.later.memory:
+            return self
+        return self._replace(memory=memory, later=self.later._replace(memory=later))
+
     def open_stages(self) -> None:
-        """Let the later stages begin with what stage 1 has learned. Their pool has room for it."""
+        """Let the later stages begin with what stage 1 has learned, for which they have room."""
         spread(self.gram, self.later.gram)
         spread(self.factor, self.later.factor)
         spread(self.memory, self.later.memory)
         self.learned[1:] = self.learned[0]
-
-
-# --- several memories in one ----------------------------------------------------------------------------------
-
-
-def stacked(value: Any, n: int) -> Any:
-    """Zeros for n NamedTuples like the given one, whose arrays have a first axis of n; see :func:`slot`."""
-    if not isinstance(value, tuple):
-        return np.zeros((n, *value.shape), value.dtype)
-    shared = shared_fields(type(value))
-    return type(value)(
-        *(
-            field if name in shared else stacked(field, n)
-            for name, field in zip(value._fields, value, strict=True)  # type: ignore[attr-defined]
-        )
-    )
-
-
-def spread(source: Any, target: Any) -> None:
-    """Copy one NamedTuple into each place of a stack of them. Histories share the blocks that are full."""
-    if not isinstance(source, tuple):
-        target[:] = source
-        return
-    if isinstance(source, History):
-        n_full, rest = divmod(int(source.size[0]), ROWS)
-        target.blocks[:n_full] = source.blocks[source.owned[:n_full]]
-        target.owned[:, :n_full] = np.arange(n_full)
-        target.used[0] = n_full
-        if rest:
-            n = len(target.owned)
-            target.blocks[n_full : n_full + n] = source.blocks[source.owned[n_full]]
-            target.owned[:, n_full] = n_full + np.arange(n)
-            target.used[0] += n
-        target.size[:] = source.size
-        return
-    shared = shared_fields(type(source))
-    for name in source._fields:  # type: ignore[attr-defined]
-        if name not in shared:
-            spread(getattr(source, name), getattr(target, name))
 
 
 def memory_of(state: StageState, stage: int) -> Any:

@@ -1,0 +1,316 @@
+"""The maximum on a ball, found by Newton's method in passes over the history.
+
+What is frequent, the pass itself, is compiled; the steps between passes are NumPy's and LAPACK's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import plain
+from fastcolst.estimation.objective import Objective
+from fastcolst.estimation.passes import gradient_and_information
+from fastcolst.estimation.prediction import predicted_error
+from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Progress, Settings
+from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
+
+__all__ = ["distance", "maximise", "solve"]
+
+NOTHING = np.empty((0, 0))
+
+SHORTEST_CUT = 0.1
+"""The least share to which a step is cut back at once."""
+LONGEST_LAST_STEP = 0.5
+"""Standard errors: after a longer step nobody relies on a prediction instead of a pass."""
+MOST_MULTIPLIERS = 100
+"""Steps on the secular equation, which needs about five; where rounding keeps it from its end, the last is near."""
+
+Array = NDArray[np.float64]
+
+
+class Step(NamedTuple):
+    """A step of Newton's method on the ball.
+
+    step (d,); decrement, its length in standard errors; factor (d, d), S'S = M^-1, of M = H + mu D^2; multiplier, mu;
+    penalised (d, d), M.
+    """
+
+    step: Array
+    decrement: float
+    factor: Array
+    multiplier: float
+    penalised: Array
+
+
+class Search(NamedTuple):
+    """Where a search ended.
+
+    last: the step that comes last, not yet taken. theta (d,): the point before it. built (d,): where the information of
+    that step was computed. remaining: standard errors that are expected to be left after the step. kappa: that of the
+    prediction from now on. settled: whether little enough is left. n_passes: of this search. since_renewal: passes
+    since the information was computed. n_wrong: comparisons that theta does not explain.
+    """
+
+    last: Step
+    theta: Array
+    built: Array
+    remaining: float
+    kappa: float
+    settled: bool
+    n_passes: int
+    since_renewal: int
+    n_wrong: int
+
+
+def solve(objective: Objective, evidence: Evidence, tolerance: float) -> None:
+    """Minimise the loss on the ball by Newton's method, from ``evidence.theta``.
+
+    Parameters
+    ----------
+    objective : Objective
+    evidence : Evidence
+        The history and the features' scales are read, all else is overwritten.
+    tolerance : float
+        Standard errors to which the minimum is wanted; it is found to ``goal`` times that.
+
+    Notes
+    -----
+    A pass costs O(n d^2), and there are at most ``most_passes``. When pushes had kept theta near the maximum one pass
+    is enough as a rule. Such a pass leaves the information as it is, and costs O(n d), unless ``renew_after`` d of them
+    have done so already, or a step with old information cannot be expected to reach the goal.
+
+    A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
+    than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
+    by a pass: its error is predicted, with kappa at least as large as at first when far away or after comparisons of a
+    new kind. The first pass after pushes shows how large the error was, and kappa follows.
+
+    References
+    ----------
+    Nocedal, Wright (2006), Numerical optimization, section 4.3, for the secular equation.
+    """
+    with np.errstate(all="ignore"):
+        _solved(objective, evidence, tolerance)
+
+
+def maximise(objective: Objective, evidence: Evidence, tolerance: float) -> Array:
+    """As :func:`solve` from theta alone, whatever is warm; returns M = H + mu D^2 before the last step, (d, d)."""
+    evidence.progress["warm"] = 0
+    with np.errstate(all="ignore"):
+        return _solved(objective, evidence, tolerance)
+
+
+def _solved(objective: Objective, evidence: Evidence, tolerance: float) -> Array:
+    """Search, take the last step if the search is settled, and note how things stand."""
+    features, start = evidence.features, Progress(*evidence.progress.item())
+    found = _search(objective, evidence, start, tolerance)
+    theta, last = found.theta, found.last
+    if last.factor is not evidence.factor:
+        evidence.factor[:] = last.factor
+    if found.settled:  # where H is nearly singular the step is not exact enough to stay on the ball
+        theta = _into_ball(theta + last.step, objective.radius, _metric(objective, evidence))
+    evidence.theta[:] = features["anchor"] = theta
+    features["built"] = found.built
+    features["drift"] = features["lag"] = 0.0
+    unit = _unit(objective.model)
+    evidence.progress[()] = start._replace(
+        status=_status(objective, evidence, found),
+        warm=found.settled,
+        solved=start.learned,
+        passes=start.passes + found.n_passes,
+        rows_passed=start.rows_passed + found.n_passes * int(evidence.history.size[0]),
+        since_renewal=found.since_renewal,
+        unit=unit,
+        multiplier=last.multiplier,
+        multiplier_built=last.multiplier,
+        kappa=found.kappa,
+        remaining=found.remaining,
+        from_built=unit * _length(theta - found.built, features["scale"]),
+        moved=0.0,
+        reach=0.0,
+        lag=0.0,
+        walked=0.0,
+        returned=0.0,
+    )
+    return last.penalised
+
+
+def _search(objective: Objective, evidence: Evidence, start: Progress, tolerance: float) -> Search:
+    """Pass by pass towards the maximum; nothing is changed."""
+    settings, radius, metric = objective.settings, objective.radius, _metric(objective, evidence)
+    scales, built = evidence.features["scale"], evidence.features["built"].copy()
+    goal, unit = settings.goal * tolerance, _unit(objective.model)
+    near = start.warm == 1 and start.multiplier == 0.0
+    predicted, third = plain(predicted_error)(settings, start, len(scales)) if near else (math.inf, math.inf)
+    from_built = unit * _length(evidence.theta - built, scales)
+    renew = not (
+        near
+        and start.since_renewal + 1 < settings.renew_after * len(scales)
+        and predicted * 2.0 * start.kappa * from_built <= goal  # what a step with old information leaves
+    )
+    theta, gradient = _into_ball(evidence.theta, radius, metric), np.empty_like(evidence.theta)
+    last = Step(np.zeros_like(theta), math.inf, evidence.factor, start.multiplier, NOTHING)
+    kappa, since_renewal, n_passes = start.kappa, start.since_renewal, 0
+    fraction = slope_before = 0.0
+    while True:
+        trial = theta + fraction * last.step
+        information = np.empty_like(last.factor) if renew else NOTHING
+        n_wrong = _pass(objective, evidence, trial, gradient, information)
+        n_passes += 1
+        slope = float(gradient @ last.step)
+        if slope < -settings.most_turn * slope_before and n_passes < settings.most_passes:
+            fraction *= max(SHORTEST_CUT, slope_before / (slope_before - slope))
+            continue
+        theta = trial
+        if renew:
+            built, from_built, since_renewal = theta, 0.0, 0
+            last = _ball_step(radius, metric, theta, gradient, information)
+        else:
+            since_renewal += 1
+            last = _old_step(last, gradient)
+        if near and n_passes == 1:
+            kappa = _learned_kappa(settings, start, last.decrement, third)
+            near = last.decrement <= 1.0 and predicted < math.inf
+        reach = _length(last.step, scales)
+        sure_kappa = kappa if near else max(settings.first_kappa, kappa)
+        remaining = sure_kappa * last.decrement * (unit * reach + 2.0 * from_built)
+        settled = last.decrement <= goal or (last.decrement <= LONGEST_LAST_STEP and remaining <= goal)
+        inside = renew or _length(theta + last.step, metric) <= radius
+        if inside and (settled or n_passes >= settings.most_passes):
+            break
+        slope_before = float(gradient @ last.step)
+        if not (last.decrement < math.inf and reach < math.inf and inside):
+            if renew:
+                break
+            last, slope_before = last._replace(step=np.zeros_like(theta)), 0.0  # the same point, with its information
+        trust = max(settings.longest_step / unit, 2.0 * _length(theta, scales))
+        fraction = trust / reach if reach > trust else 1.0
+        renew = True
+    return Search(last, theta, built, remaining, kappa, settled and inside, n_passes, since_renewal, n_wrong)
+
+
+def _pass(objective: Objective, evidence: Evidence, theta: Array, gradient: Array, information: Array) -> int:
+    """Overwrite the gradient of minus the loss at theta, and the information unless it is empty.
+
+    Returns the number of comparisons that theta does not explain.
+    """
+    n_wrong = gradient_and_information(objective.model, objective.score, evidence.history, theta, gradient, information)
+    if objective.ridge > 0.0:
+        gradient -= objective.ridge * theta
+        information.reshape(-1)[:: len(theta) + 1] += objective.ridge
+    return n_wrong
+
+
+def _metric(objective: Objective, evidence: Evidence) -> Array:
+    """m of the ball |D theta| <= radius, D = diag(m)."""
+    scales: Array = evidence.features["scale"]
+    return scales if objective.scaled else np.ones_like(scales)
+
+
+def _unit(model: Any) -> float:
+    """4 F'(0), or 1 where that is no positive number."""
+    unit = 4.0 * float(model.pdf(0.0))
+    return unit if 0.0 < unit < math.inf else 1.0
+
+
+def _length(vector: Array, metric: Array) -> float:
+    """sqrt(sum (m_k v_k)^2)."""
+    scaled = metric * vector
+    return math.sqrt(scaled @ scaled)
+
+
+def _into_ball(theta: Array, radius: float, metric: Array) -> Array:
+    """Theta, shrunk to the radius if it is longer."""
+    length = _length(theta, metric)
+    return theta * (radius / length) if length > radius else theta.copy()
+
+
+def _learned_kappa(settings: Settings, start: Progress, decrement: float, third: float) -> float:
+    """Kappa after the first pass since pushes, which found an error of ``decrement``."""
+    if not (0.0 < third < math.inf and decrement < math.inf):
+        return start.kappa
+    found = (decrement - start.remaining) / third
+    return min(settings.largest_kappa, max(settings.smallest_kappa, settings.kappa_decay * start.kappa, found))
+
+
+def _old_step(last: Step, gradient: Array) -> Step:
+    """Newton's step with the factor on hand."""
+    whitened = last.factor @ gradient
+    return last._replace(step=whitened @ last.factor, decrement=math.sqrt(whitened @ whitened))
+
+
+def _ball_step(radius: float, metric: Array, theta: Array, gradient: Array, information: Array) -> Step:
+    """Step that maximises g'p - p'Hp/2 while |D (theta + p)| <= radius.
+
+    p = (H + mu D^2)^-1 (g - mu D^2 theta), with mu = 0 if that lies in the ball; otherwise Newton's method on the
+    secular equation 1/|D (theta + p)| = 1/radius, which converges from below. The decrement is nan when the information
+    is not finite.
+
+    O(d^3). To the diagonal of H a few trillionths are added, so that directions of which the data know nothing, in
+    which the gradient is zero, get a step of zero.
+    """
+    squares, multiplier, d = metric * metric, 0.0, len(theta)
+    found = Step(np.zeros(d), math.nan, np.zeros((d, d)), 0.0, information)
+    for _ in range(MOST_MULTIPLIERS):
+        penalised = information.copy()
+        diagonal = penalised.reshape(-1)[:: d + 1]
+        diagonal += multiplier * squares
+        damped = penalised.copy()
+        damped_diagonal = damped.reshape(-1)[:: d + 1]
+        damped_diagonal *= 1.0 + 4.0 * PIVOT_TOLERANCE * d
+        damped_diagonal[diagonal == 0.0] = 1.0
+        factor = inverse_factor(damped)
+        if factor is None:
+            return found._replace(decrement=math.nan)
+        whitened = factor @ (gradient - multiplier * squares * theta)
+        found = Step(whitened @ factor, math.sqrt(whitened @ whitened), factor, multiplier, penalised)
+        size = _length(theta + found.step, metric)
+        if (multiplier == 0.0 and not size > radius) or abs(size - radius) <= 1e-12 * radius or not size < math.inf:
+            break
+        normal = factor @ (squares * (theta + found.step))
+        multiplier = max(0.0, multiplier + size * size / float(normal @ normal) * (size - radius) / radius)
+    return found
+
+
+def _status(objective: Objective, evidence: Evidence, found: Search) -> int:
+    if not found.settled:
+        return NOT_CONVERGED
+    if objective.ridge == 0.0 and (found.n_wrong == 0 or _recedes(evidence, found.last.step)):
+        return SEPARATED
+    return BOUNDARY if found.last.multiplier > 0.0 else INTERIOR
+
+
+def _recedes(evidence: Evidence, step: Array) -> bool:
+    """True when the last step, tiny in standard errors, still moves margins and makes none of them smaller.
+
+    Such a direction shows that the likelihood grows for ever along it: some comparisons are separated. An inverse
+    iteration first frees it of the step's share along directions that the data do know. It is kept, since steps along
+    it die out once no information is left there, and tested again: an answer may have contradicted it.
+
+    O(d^2), and one more pass, O(n d), where there is such a step or direction.
+    """
+    scales, kept, factor = evidence.features["scale"], evidence.features["recession"], evidence.factor
+    if _length(step, scales) >= 1e-2:
+        direction = (factor @ (scales * scales * step)) @ factor
+        length = _length(direction, scales)
+        if 0.0 < length < math.inf and _explains_for_ever(evidence, direction / length):
+            kept[:] = direction / length
+            return True
+    return bool(kept.any()) and _explains_for_ever(evidence, kept)
+
+
+def _explains_for_ever(evidence: Evidence, direction: Array) -> bool:
+    """Whether going along a direction makes some margins larger and none smaller. O(n d)."""
+    smallest = largest = 0.0
+    for margins in evidence.history.margins(direction):
+        smallest, largest = min(smallest, margins.min()), max(largest, margins.max())
+    return bool(largest > 1e-2 and smallest >= -1e-6 * largest)
+
+
+def distance(theta: Array, exact: Array, penalised: Array) -> float:
+    """Distance of an estimate from the exact one, in standard errors, by M = H + mu D^2."""
+    off = theta - exact
+    return math.sqrt(max(float(off @ penalised @ off), 0.0))

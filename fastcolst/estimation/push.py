@@ -1,0 +1,260 @@
+"""One more comparison, learned by an implicit step of Newton's method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastcolst._compile import helper
+from fastcolst.estimation.history import append, has_room
+from fastcolst.estimation.objective import slope_and_curvature
+from fastcolst.kernels.linalg import dot, rank_one_inverse, unwhiten, whiten_contrast
+
+__all__ = ["implicit_slope", "keep", "learn_by_push", "push", "unlearn"]
+
+SMALLEST = 1e-300
+"""Of this a logarithm can be taken."""
+
+
+@helper
+def keep(history: Any, contrast: Any, share: float, weight: float) -> bool:
+    """Append a comparison to the history; False, and nothing is changed, when that is full. O(d).
+
+    A tie, or any ``share`` of a win strictly between 0 and 1, is kept as a win and a loss of less weight.
+    """
+    if not has_room(history, 2 if 0.0 < share < 1.0 else 1):
+        return False
+    if share > 0.0:
+        append(history, contrast, 1.0, weight * share)
+    if share < 1.0:
+        append(history, contrast, -1.0, weight * (1.0 - share))
+    return True
+
+
+@helper
+def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, weight: float, limit: float) -> bool:
+    """Learn one comparison, which the history holds already if it keeps it at all, by a push where one will do.
+
+    Returns False, and theta is no longer warm, so that a solve must come next: when it was not warm before; when a push
+    would be longer than ``limit`` standard errors, or leave the ball or its boundary; for a new feature, of which a
+    factor without a ridge knows nothing; and for a new scale of a feature, unless theta is well inside the ball that
+    changes with it.
+
+    O(d^2).
+    """
+    features, progress = evidence.features, evidence.progress[()]
+    has_new_scale, has_new_feature = False, False
+    for k in range(contrast.size):
+        size = np.abs(contrast[k])
+        if size > features[k].scale:
+            has_new_feature = has_new_feature or features[k].scale == 0.0
+            features[k].scale = size
+            has_new_scale = True
+    progress.learned += 1
+    if progress.warm == 0:
+        return False
+    will_do = not (has_new_feature and objective.ridge == 0.0) and (
+        not (has_new_scale and objective.scaled)
+        or (progress.multiplier == 0.0 and _is_well_inside(objective, evidence.theta, features))
+    )
+    if will_do and share > 0.0:
+        will_do = push(objective, evidence, contrast, 1.0, weight * share, limit)
+    if will_do and share < 1.0:
+        will_do = push(objective, evidence, contrast, -1.0, weight * (1.0 - share), limit)
+    progress.warm = 1 if will_do else 0
+    return bool(will_do)
+
+
+@helper
+def unlearn(progress: Any) -> None:
+    """Take back a comparison whose push was refused, where no solve can come next. O(1)."""
+    progress.learned -= 1
+    progress.warm = 1
+
+
+@helper
+def push(objective: Any, evidence: Any, contrast: Any, sign: float, weight: float, limit: float) -> bool:
+    """Move theta by an implicit Newton step: exact if all earlier terms of the loss were quadratic.
+
+    S(e) = -psi'(e) is the slope of one comparison of weight 1 at the margin e = z~'theta. With v = M^-1 z~ and
+    q = z~'v, the slope s at the new theta + s v solves s = weight S(e + q s). Then theta += s v, and the curvature at
+    the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and leaves theta and the
+    multiplier as they are, when the step would be longer than ``limit`` standard errors, or leads out of the ball or
+    off its boundary. The factor may hold the comparison already, so that a solve must come next.
+
+    O(d^2).
+    """
+    theta, scratch, progress = evidence.theta, evidence.scratch, evidence.progress[()]
+    whitened, v, work = scratch[0], scratch[1], scratch[4]
+    own = whiten_contrast(evidence.factor, contrast, whitened)  # z'M^-1 z
+    if not own < np.inf:
+        return False
+    q, change = own, 0.0
+    unwhiten(evidence.factor, whitened, v)
+    if progress.multiplier > 0.0:
+        change = sign * _make_tangent(objective, evidence)
+        q = max(0.0, dot(v, contrast))
+    e = sign * dot(theta, contrast)
+    s, w = implicit_slope(objective, e, weight * q)
+    s, w = weight * s, weight * w
+    if not s * np.sqrt(q) <= limit or not progress.multiplier + s * change >= 0.0:
+        return False
+    root = np.sqrt(w)
+    for k in range(theta.size):
+        whitened[k] *= root
+        v[k] = theta[k] + sign * s * v[k]
+    if root > 0.0:
+        rank_one_inverse(evidence.factor, whitened, work)
+    if not _stays_on_course(objective, evidence, s * change):
+        return False
+    progress.leverage = max(progress.leverage, progress.learned * own / (1.0 + w * own))
+    progress.walked += s * s * q
+    _move(evidence, contrast, sign * s, w)
+    return True
+
+
+@helper
+def _make_tangent(objective: Any, evidence: Any) -> float:
+    """Make v in ``scratch[1]`` tangent to the ball, v -= (n'v / n'M^-1 n) M^-1 n with the normal n = D^2 theta. O(d^2).
+
+    Returns n'v / n'M^-1 n, the change of the multiplier that goes with it; n and M^-1 n are left in ``scratch[2:4]``.
+    """
+    theta, factor, scratch = evidence.theta, evidence.factor, evidence.scratch
+    v, normal, inward, work = scratch[1], scratch[2], scratch[3], scratch[4]
+    for k in range(theta.size):
+        metric = _metric(objective, evidence.features, k)
+        normal[k] = metric * metric * theta[k]
+    square = whiten_contrast(factor, normal, work)
+    unwhiten(factor, work, inward)
+    tilt = dot(v, normal) / square
+    for k in range(theta.size):
+        v[k] -= tilt * inward[k]
+    return float(tilt)
+
+
+@helper
+def _stays_on_course(objective: Any, evidence: Any, change: float) -> bool:
+    """Whether the trial in ``scratch[1]`` lies in the ball, or could be taken back to the boundary it came from."""
+    trial, square = evidence.scratch[1], 0.0
+    for k in range(trial.size):
+        scaled = _metric(objective, evidence.features, k) * trial[k]
+        square += scaled * scaled
+    if evidence.progress[()].multiplier > 0.0:
+        return _return_to_ball(objective, evidence, square, change)
+    return bool(square <= objective.radius * objective.radius)
+
+
+@helper
+def _move(evidence: Any, contrast: Any, length: float, w: float) -> None:
+    """Move theta to the trial in ``scratch[1]``, and note how far it is from the anchor now.
+
+    ``length`` is s with the sign of the answer and ``w`` the curvature that entered M. O(d).
+    """
+    theta, features, progress, trial = evidence.theta, evidence.features, evidence.progress[()], evidence.scratch[1]
+    margin = 0.0
+    for k in range(theta.size):
+        theta[k] = trial[k]
+        margin += contrast[k] * (theta[k] - features[k].anchor)
+    progress.returned += w * margin * margin
+    pull, square, widest = length + w * margin, 0.0, 0.0
+    for k in range(theta.size):
+        way = theta[k] - features[k].anchor
+        features[k].drift += pull * contrast[k]
+        square += features[k].drift * way
+        scaled = features[k].scale * way
+        widest += scaled * scaled
+    progress.moved = np.sqrt(square)
+    progress.reach = progress.unit * np.sqrt(min(widest, progress.leverage / progress.learned * square))
+
+
+@helper
+def _return_to_ball(objective: Any, evidence: Any, square: float, change: float) -> bool:
+    """Go back to the ball along M^-1 n, n = D^2 theta, and note what the multiplier becomes; False where it ends.
+
+    ``square`` is |D trial|^2 for the trial in ``scratch[1]``, and ``change`` the change of the multiplier so far; n and
+    M^-1 n are those before the step. To go back by c M^-1 n adds c to the multiplier and leaves the gradient otherwise
+    as it is: to shrink theta would not. The multiplier's changes since the last pass, which the factor does not know,
+    leave an error of the gradient, the lag.
+
+    O(d^2).
+    """
+    theta, features, scratch, progress = evidence.theta, evidence.features, evidence.scratch, evidence.progress[()]
+    trial, normal, inward, work = scratch[1], scratch[2], scratch[3], scratch[4]
+    along, across = 0.0, 0.0
+    for k in range(theta.size):
+        metric = _metric(objective, features, k)
+        weight = metric * metric * inward[k]
+        along += weight * trial[k]
+        across += weight * inward[k]
+    excess = square - objective.radius * objective.radius
+    back = excess / (along + np.sqrt(along * along - across * excess))
+    multiplier = progress.multiplier + change + back
+    if not multiplier > 0.0:
+        return False
+    lag = multiplier - progress.multiplier_built
+    for k in range(theta.size):
+        trial[k] -= back * inward[k]
+        features[k].drift -= (change + back) * normal[k]
+        metric = _metric(objective, features, k)
+        features[k].lag += lag * metric * metric * (trial[k] - theta[k])
+        normal[k] = features[k].lag
+    progress.multiplier = multiplier
+    progress.lag = np.sqrt(whiten_contrast(evidence.factor, normal, work))
+    return True
+
+
+@helper
+def _metric(objective: Any, features: Any, k: int) -> float:
+    """m_k of the ball |D theta| <= radius, D = diag(m)."""
+    return float(features[k].scale if objective.scaled else 1.0)
+
+
+@helper
+def _is_well_inside(objective: Any, theta: Any, features: Any) -> bool:
+    """Whether theta, in the scales of the features, is at most half as long as the radius. O(d)."""
+    square = 0.0
+    for k in range(theta.size):
+        scaled = features[k].scale * theta[k]
+        square += scaled * scaled
+    return bool(square <= 0.25 * objective.radius * objective.radius)
+
+
+@helper
+def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
+    """The s that solves s = S(e + q s), and the curvature there: Newton's method in 0 <= s <= S(e), since S falls.
+
+    A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to a halving of
+    the logarithms of the bracket: s may be tiny beside S(e), and where S has a kink Newton's method alone may go to and
+    fro for ever. A last step of Newton's is not followed by another look at the curvature when, as far as the last two
+    tell, it would matter less than 1e-12 of the information.
+    """
+    low, shrinking = 0.0, 0.5
+    high, w = slope_and_curvature(objective, e)
+    s = high / (1.0 + q * w)
+    last = s
+    for _ in range(100):
+        before = w
+        f, w = slope_and_curvature(objective, e + q * s)
+        excess = s - f
+        if excess > 0.0:
+            high = s
+        else:
+            low = s
+        step = excess / (1.0 + q * w)
+        size = np.abs(step)
+        if size <= 1e-12 * s:
+            break
+        settled = False
+        if low < s - step < high and size <= 0.5 * last:
+            settled = size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-12 * last
+        elif low > 0.0:
+            step = s - np.sqrt(low) * np.sqrt(high)
+        else:  # of zero there is no logarithm
+            step = s - max(SMALLEST, shrinking * high)
+            shrinking *= shrinking
+        s -= step
+        if settled:
+            break
+        last = np.abs(step)
+    return s, w
