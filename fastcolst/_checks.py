@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fastcolst._compile import kernel
@@ -26,6 +27,7 @@ __all__ = [
     "answers",
     "as_array",
     "brief",
+    "check_generator",
     "check_memory",
     "choice",
     "contexts_array",
@@ -41,6 +43,7 @@ __all__ = [
     "plain_text",
     "real_number",
     "real_numbers",
+    "sample_size",
     "texts",
     "whole_number",
 ]
@@ -148,6 +151,23 @@ def check_memory(name: str, value: int, n_bytes: int) -> None:
             f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most the {most / 1e9:,.3g} GB of "
             "this machine are possible"
         )
+
+
+def check_generator(rng: Any) -> Generator:
+    """A NumPy Generator to draw from; ValueError otherwise."""
+    if not isinstance(rng, Generator):
+        raise ValueError(f"rng is {brief(rng)}; a numpy.random.Generator is wanted")
+    return rng
+
+
+def sample_size(size: Any) -> int | tuple[int, ...] | None:
+    """How many draws: None, a number or a shape; ValueError otherwise, and when there is no memory for them."""
+    if size is None:
+        return None
+    lengths = size if isinstance(size, (tuple, list)) else [size]
+    shape = tuple(count("size", length, lowest=0) for length in lengths)
+    check_memory("size", math.prod(shape), 8 * math.prod(shape))
+    return shape
 
 
 # --- arrays -------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from fastcolst._checks import brief, check_memory, count, margins, plain_text
+from fastcolst._checks import brief, check_generator, margins, plain_text, sample_size
 from fastcolst._compile import generic, in_kernels, kernel, registered, times_power_of_two
 from fastcolst._registry import METHODS, MODEL, known, register, with_defaults
 from fastcolst.kernels.special import erfcx
@@ -118,7 +118,10 @@ def curvature(self: Any, u: Any) -> Any:
 
 @generic
 def raw(self: Any, rng: Any) -> Any:
-    """One raw variate, standard exponential or standard normal."""
+    """One raw variate, standard exponential or standard normal.
+
+    Kernels draw one by one. Python draws the same numbers in a block, by the method itself: ``model.raw(rng, size)``.
+    """
     raise TypeError(f"{type(self).__name__} has no method raw")
 
 
@@ -150,23 +153,6 @@ def _checked(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     call.for_kernels = method  # type: ignore[attr-defined]
     return call
-
-
-def check_generator(rng: Any) -> Generator:
-    """A NumPy Generator to draw from; ValueError otherwise."""
-    if not isinstance(rng, Generator):
-        raise ValueError(f"rng is {brief(rng)}; a numpy.random.Generator is wanted")
-    return rng
-
-
-def sample_size(size: Any) -> int | tuple[int, ...] | None:
-    """How many draws: None, a number or a shape; ValueError otherwise, and when there is no memory for them."""
-    if size is None:
-        return None
-    lengths = size if isinstance(size, (tuple, list)) else [size]
-    shape = tuple(count("size", length, lowest=0) for length in lengths)
-    check_memory("size", math.prod(shape), 8 * math.prod(shape))
-    return shape
 
 
 # --- the models ---------------------------------------------------------------------------------------------
@@ -462,7 +448,7 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
     Raises
     ------
     ValueError
-        For an unknown name, a missing method, or an F that is not symmetric.
+        For an unknown name, a missing method, an F that is not symmetric, or a ``raw`` that takes no size.
     """
     names = f"{', '.join(map(repr, known(MODEL)))} or a"
     name = plain_text(value)
@@ -481,12 +467,24 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
             f"perturb (without: {', '.join(missing)})"
         )
     value = registered(value, argument)
+    shown = cls.__qualname__.rpartition(".")[2]  # its name, which `register` may have changed
     for u in (0.0, 0.5, 1.0, 3.0):
         total = float(cdf(value, u)) + float(cdf(value, -u))
         if not abs(total - 1.0) < 1e-9:
-            shown = cls.__qualname__.rpartition(".")[2]  # its name, which `register` may have changed
             raise ValueError(f"{argument}: {shown}.cdf({u}) + cdf({-u}) is {total}; a comparison function needs 1")
+    found = _block_trouble(value)
+    if found:
+        raise ValueError(f"{argument}: {shown}.raw(rng, 3) {found}; 3 raw variates, (3,), are wanted")
     return value
+
+
+def _block_trouble(model: Any) -> str:
+    """Why a model's ``raw`` gives no block of numbers, which kernels never ask for; "" where it does."""
+    try:
+        shape = np.shape(model.raw(np.random.default_rng(0), 3))
+    except Exception as error:  # noqa: BLE001 - a method of somebody's own may raise what it likes
+        return f"fails with {type(error).__name__}: {error}"
+    return "" if shape == (3,) else f"has shape {shape}"
 
 
 def _check_positive(cls: str, name: str, value: float) -> None:

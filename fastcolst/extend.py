@@ -23,15 +23,15 @@ An **estimator** is a registered NamedTuple of numbers with ``memory(n_features)
 with ``theta``, and :func:`learn`, which changes it in place; :mod:`fastcolst.estimation.protocol` tells what it may
 have besides. A **comparison model** is a registered NamedTuple with ``cdf``, ``pdf``, ``raw`` and ``perturb``; see
 :func:`comparison_model`. A **law of contexts** is one with ``fill(rng, out)``. A **problem** is any object with what
-:class:`Problem` asks for. In all but the last methods are compiled: the subset of Python that Numba knows, arrays
-changed in place, and functions from here or such as :func:`helper` makes.
+:class:`Problem` asks for, whose runs have what :class:`ProblemRun` does. In all but the last methods are compiled: the
+subset of Python that Numba knows, arrays changed in place, and functions from here or such as :func:`helper` makes.
 """
 
 from fastcolst._compile import helper
 from fastcolst._registry import register, table_of
 from fastcolst.comparison import cdf, comparison_model, curvature, log_cdf, pdf, perturb, raw, score, weight
 from fastcolst.estimation.protocol import FULL, LEARNED, OVERFLOW, STALE, learn
-from fastcolst.experiments.problems import Problem
+from fastcolst.experiments.problems import Problem, ProblemRun
 from fastcolst.kernels.linalg import (
     dot,
     gram_norm,
@@ -90,6 +90,7 @@ __all__ = [
     "LinearState",
     "Policy",
     "Problem",
+    "ProblemRun",
     "Seed",
     "all_finite",
     "all_rows_finite",

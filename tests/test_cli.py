@@ -234,6 +234,59 @@ def test_the_exact_estimator_is_the_default_and_a_learning_rate_implies_sgd(
     assert error == "argument --learning-rate: mle has no learning rate; it is an option of --estimator sgd"
 
 
+OWN_ESTIMATORS = """
+from typing import NamedTuple
+import numpy as np
+from fastcolst.extend import LEARNED
+
+class Memory(NamedTuple):
+    theta: np.ndarray
+
+class Steps(NamedTuple):
+    rate: float = 1.0
+
+    def memory(self, n_features):
+        return Memory(np.zeros(n_features))
+
+    def learn(self, model, memory, contrast, share, weight):
+        return LEARNED
+
+    def score(self):
+        return 1.0
+
+    ridge = learning_rate = score
+
+class Scored(NamedTuple):
+    score: float = 2.0
+    ridge: float = 3.0
+    memory, learn = Steps.memory, Steps.learn
+"""
+
+
+def test_an_option_is_a_field_of_the_estimator_and_no_method(
+    monkeypatch: pytest.MonkeyPatch, log_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "own_options.py").write_text(OWN_ESTIMATORS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, options, fields in (
+        ("Steps", [], {"rate": 1.0}),
+        ("Scored", ["--ridge", "5"], {"score": 2.0, "ridge": 5.0}),
+    ):
+        with monkeypatch.context() as patch:
+            seen = caught(
+                patch, commands, "replay", [*replay_of(log_file), "--estimator", f"own_options:{name}", *options]
+            )
+        assert seen[0].get_params()["estimator"]._asdict() == fields
+    for option, value, words, having in (
+        ("--ridge", "5", "ridge", "mle, online-newton"),
+        ("--learning-rate", "5", "learning rate", "sgd"),
+        ("--score", "residual", "score", "sgd, mle, online-newton"),
+    ):
+        error = error_of([*replay_of(log_file), "--estimator", "own_options:Steps", option, value], capsys)
+        assert error == f"argument {option}: own_options:Steps has no {words}; it is an option of --estimator {having}"
+    monkeypatch.delitem(sys.modules, "own_options")
+
+
 # --- info and warmup ----------------------------------------------------------------------------------------
 
 

@@ -282,6 +282,26 @@ class OnlyCdf(NamedTuple):
         return u
 
 
+class OneByOne(NamedTuple):
+    """In blocks, as a policy outside of kernels draws, it cannot be drawn from."""
+
+    scale: float = 1.0
+    cdf, pdf, perturb = BradleyTerry.cdf, BradleyTerry.pdf, BradleyTerry.perturb
+
+    def raw(self, rng):
+        return rng.standard_exponential()
+
+
+class OneOnly(NamedTuple):
+    """It takes the number of draws, and does not hear it."""
+
+    scale: float = 1.0
+    cdf, pdf, perturb = BradleyTerry.cdf, BradleyTerry.pdf, BradleyTerry.perturb
+
+    def raw(self, rng, size=None):
+        return rng.standard_exponential()
+
+
 class NotATuple:
     cdf, pdf, raw, perturb = Lopsided.cdf, Lopsided.pdf, Lopsided.raw, Lopsided.perturb
 
@@ -302,6 +322,11 @@ class NotATuple:
             Lopsided(),
             r"comparison: Lopsided\.cdf\(0\.0\) \+ cdf\(-0\.0\) is 0\.5; a comparison function needs 1",
         ),
+        (
+            OneByOne(),
+            r"comparison: OneByOne\.raw\(rng, 3\) fails with TypeError: .*; 3 raw variates, \(3,\), are wanted",
+        ),
+        (OneOnly(), r"comparison: OneOnly\.raw\(rng, 3\) has shape \(\); 3 raw variates, \(3,\), are wanted"),
     ],
 )
 def test_what_is_not_a_model_is_named(value, message):

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from twins import OURS
 import fastcolst as fc
 from fastcolst import _compile, reference, streams
 from fastcolst.experiments import laws, problems, simulation
+from fastcolst.policies.protocol import Chunk
 
 CoLSTIM = functools.partial(fc.CoLSTIM, estimator="sgd")
 """The exact estimator has tests of its own, and is slow as plain Python."""
@@ -58,24 +61,67 @@ def test_threads_chunks_and_company_do_not_matter(monkeypatch):
 
 
 def test_one_runs_contexts_are_drawn_once_for_all_policies(monkeypatch):
-    sources = []
-    start = fc.Scenario.start
-
-    def counted(self, entropy, run):
-        sources.append(start(self, entropy, run))
-        return sources[-1]
-
-    monkeypatch.setattr(fc.Scenario, "start", counted)
+    starts, fills = [], []
+    start, next_chunk = fc.Scenario.start, problems.Run.next_chunk
+    monkeypatch.setattr(fc.Scenario, "start", lambda self, *key: starts.append(key) or start(self, *key))
+    monkeypatch.setattr(problems.Run, "next_chunk", lambda self, n: fills.append(self) or next_chunk(self, n))
     monkeypatch.setattr(problems, "CHUNK_BYTES", 8 * 6 * 3 * 10)  # ten rounds a chunk
     scenario, horizon, runs = fc.Scenario.easy(**SMALL), rounds(95, 35), 3
     six = {f"CoLSTIM {scale}": CoLSTIM(3, width_scale=scale, exploration_rounds=5) for scale in (0.0, 0.5, 1.0, 2.0)}
     six |= {"Random": fc.UniformPairs(), "Random again": fc.UniformPairs()}
     together = fc.simulate(six, scenario, horizon, runs=runs, rng=1)
-    assert len(sources) == runs
-    assert [source.fills for source in sources] == [math.ceil(horizon / 10)] * runs
+    assert len(starts) == runs
+    assert sorted(Counter(fills).values()) == [math.ceil(horizon / 10)] * runs
     for label, policy in six.items():
         alone = fc.simulate({label: policy}, scenario, horizon, runs=runs, rng=1)
         assert numbers(alone, label) == numbers(together, label)
+
+
+class Cut:
+    """A problem whose chunks are what ``spoil`` makes of them."""
+
+    n_arms, n_features = 6, 3
+
+    def __init__(self, spoil, chunk_rounds=50):
+        self.spoil, self.chunk_rounds = spoil, chunk_rounds
+
+    def start(self, entropy, run):
+        source = fc.Scenario.easy(**SMALL).start(entropy, run)
+        return SimpleNamespace(
+            theta=source.theta, chunk_rounds=self.chunk_rounds, next_chunk=lambda n: self.spoil(source.next_chunk(n))
+        )
+
+
+class FirstTwo:
+    """A plain policy."""
+
+    def select(self, contexts):
+        return 0, 1
+
+    def update(self, duel, first_won):
+        pass
+
+
+@pytest.mark.parametrize("policy", [fc.UniformPairs(), FirstTwo])
+@pytest.mark.parametrize(
+    ("spoil", "found"),
+    [
+        (lambda chunk: Chunk(*(a[:40] for a in chunk)), r"contexts of shape \(40, 3, 6\); \(50, 3, 6\) is wanted"),
+        (lambda chunk: Chunk(*(np.repeat(a, 2, axis=0) for a in chunk)), r"contexts of shape \(100, 3, 6\); \(50, "),
+        (lambda chunk: chunk._replace(latent=chunk.latent[:1]), r"latent of shape \(1,\); \(50,\) is wanted"),
+        (lambda chunk: chunk._replace(utilities=chunk.utilities.T), r"utilities of shape \(6, 50\); \(50, 6\) is"),
+        (lambda chunk: None, r"None; a Chunk is wanted"),
+    ],
+)
+def test_a_chunk_that_is_not_what_was_asked_for_is_told(policy, spoil, found):
+    with pytest.raises(ValueError, match=rf"^run 0, round 1: next_chunk\(50\) of the problem gave {found}"):
+        fc.simulate({"x": policy}, Cut(spoil), 200, rng=1)
+
+
+@pytest.mark.parametrize("chunk_rounds", [0, -1, 2.5, None])
+def test_a_run_that_would_never_end_is_told(chunk_rounds):
+    with pytest.raises(ValueError, match=r"chunk_rounds is .*wanted"):
+        fc.simulate({"x": fc.UniformPairs()}, Cut(lambda chunk: chunk, chunk_rounds), 200, rng=1)
 
 
 def test_a_run_is_what_an_object_would_have_played():

@@ -196,7 +196,7 @@ def _add_warmup(commands: Any) -> None:
     add("--policies", default="all", metavar="NAMES", help=names.format(", ".join(known(POLICY))))
     add("--estimators", default="mle", metavar="NAMES", help=names.format(", ".join(known(ESTIMATOR))))
     add("--comparisons", default="all", metavar="NAMES", help=names.format(", ".join(COMPARISONS)))
-    command.set_defaults(learning_rate=None, score="likelihood")
+    command.set_defaults(learning_rate=None, score=None)
 
 
 def _add_cache(commands: Any) -> None:
@@ -213,7 +213,7 @@ def _add_learning(group: Any) -> None:
     estimator = f"how preferences are estimated: {estimators} [mle, or sgd with --learning-rate]"
     add("--estimator", metavar="NAME", help=estimator)
     add("--learning-rate", type=float, metavar="RATE", help="step length of sgd, which it implies [0.5]")
-    add("--score", choices=SCORES, default="likelihood", help="which equation theta solves [%(default)s]")
+    add("--score", choices=SCORES, help="which equation theta solves [likelihood]")
 
 
 def _add_output(group: Any, extensions: Iterable[str]) -> None:
@@ -272,15 +272,14 @@ def _estimator(arguments: argparse.Namespace) -> Any:
         estimator = estimator_of(name)
     except ValueError as error:
         raise ValueError(f"argument --estimator: {error}") from error
-    rate, ridge = arguments.learning_rate, getattr(arguments, "ridge", None)
-    if rate is not None and not hasattr(estimator, "learning_rate"):
-        raise ValueError(f"argument --learning-rate: {name} has no learning rate; it is an option of --estimator sgd")
-    if ridge is not None and not hasattr(estimator, "ridge"):
-        raise ValueError(f"argument --ridge: {name} has no ridge; it is an option of --estimator mle and online-newton")
-    if arguments.score != "likelihood" and not hasattr(estimator, "score"):
-        raise ValueError(f"argument --score: {name} has no score; it is an option of {', '.join(known(ESTIMATOR))}")
-    given = {"learning_rate": rate, "ridge": ridge, "score": arguments.score if hasattr(estimator, "score") else None}
-    return type(estimator)(**{**estimator._asdict(), **{k: v for k, v in given.items() if v is not None}})
+    options = {field: getattr(arguments, field, None) for field in ("learning_rate", "ridge", "score")}
+    given = {field: value for field, value in options.items() if value is not None}
+    for field in (field for field in given if field not in estimator._fields):
+        having = [other for other, cls in known(ESTIMATOR).items() if field in getattr(cls, "_fields", ())]
+        option, words = field.replace("_", "-"), field.replace("_", " ")
+        found = f"{name} has no {words}; it is an option of --estimator {', '.join(having)}"
+        raise ValueError(f"argument --{option}: {found}")
+    return type(estimator)(**{**estimator._asdict(), **given})
 
 
 def columns(text: str | None) -> str | list[str] | None:

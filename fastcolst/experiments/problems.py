@@ -24,7 +24,7 @@ from fastcolst.experiments.truths import GivenTheta, OwnUtility, ThetaInShell, T
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, generator
 
-__all__ = ["Problem", "Run", "Scenario", "check_length"]
+__all__ = ["Problem", "ProblemRun", "Run", "Scenario", "check_length"]
 
 CHUNK_BYTES = 2**20
 """Size of a chunk's contexts: so large that a kernel's call costs nothing, small enough for the processor's cache."""
@@ -33,20 +33,37 @@ LARGEST_CUBE = 12
 """Dimension of the largest cube whose corners are arms."""
 
 
+class ProblemRun(Protocol):
+    """What :func:`fastcolst.simulate` asks of one run of a problem."""
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """The true parameter (d,), which results keep; (0,) where there is none."""
+        ...
+
+    @property
+    def chunk_rounds(self) -> int:
+        """The most rounds, at least 1, that are asked for at a time."""
+        ...
+
+    def next_chunk(self, n_rounds: int) -> Chunk:
+        """The next rounds, exactly ``n_rounds`` of them; they may be overwritten by the next call."""
+        ...
+
+
 @runtime_checkable
 class Problem(Protocol):
     """What :func:`fastcolst.simulate` asks of a problem: its sizes, and runs.
 
-    A run has ``theta`` (d,), ``chunk_rounds`` (int) and ``next_chunk(n_rounds)``, which fills a
-    :class:`fastcolst.policies.protocol.Chunk` with at most that many rounds. A problem that ends says after how many
-    rounds by an attribute ``n_rounds``.
+    A problem that ends says after how many rounds by an attribute ``n_rounds``.
     """
 
     n_arms: int
     n_features: int
 
-    def start(self, entropy: int, run: int) -> Any:
+    def start(self, entropy: int, run: int) -> ProblemRun:
         """Begin a run with streams of its own."""
+        ...
 
 
 class Run:

@@ -25,6 +25,7 @@ from fastcolst._version import __version__
 from fastcolst.experiments.players import ChoiceError, Player, play_rounds, player_of
 from fastcolst.experiments.problems import Problem, check_length
 from fastcolst.experiments.results import Result
+from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
 __all__ = ["Plan", "Record", "RunError", "checkpoint_rounds", "play_run", "processors", "simulate"]
@@ -188,16 +189,20 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
     Raises
     ------
     RunError
-        Numbers stopped being finite, or a plain policy chose what is no pair of arms.
+        Numbers stopped being finite, a plain policy chose what is no pair of arms, or the problem gave other rounds
+        than it was asked for.
     """
     source = plan.scenario.start(plan.entropy, run)
+    most = count("the problem's chunk_rounds", source.chunk_rounds)
     record.theta = source.theta
     policies = {label: plan.policy(label, run) for label in plan.templates}
-    traces = {label: np.zeros((source.chunk_rounds + 1, 3)) for label in plan.templates}
+    traces = {label: np.zeros((most + 1, 3)) for label in plan.templates}
     while record.rounds_played < plan.horizon and not stop.is_set():
         before = record.rounds_played
-        n_rounds = min(source.chunk_rounds, plan.horizon - before)
+        n_rounds = min(most, plan.horizon - before)
         chunk = source.next_chunk(n_rounds)
+        if found := _chunk_trouble(chunk, n_rounds, plan.scenario):
+            raise RunError(f"run {run}, round {before + 1}: next_chunk({n_rounds}) of the problem gave {found}")
         reached = slice(*np.searchsorted(plan.checkpoints, [before + 1, before + n_rounds + 1]))
         for label, policy in policies.items():
             trace = traces[label][: n_rounds + 1]
@@ -221,6 +226,17 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
             trace[0] = trace[n_rounds]
         record.rounds_played += n_rounds
     return policies
+
+
+def _chunk_trouble(chunk: Any, n_rounds: int, problem: Problem) -> str:
+    """What a problem gave in place of a chunk of so many rounds, and what is wanted; "" where it gave one."""
+    if not isinstance(chunk, Chunk):
+        return f"{brief(chunk)}; a Chunk is wanted"
+    m, d, n = n_rounds, problem.n_features, problem.n_arms
+    for name, array, shape in zip(Chunk._fields, chunk, ((m, d, n), (m, n), (m,), (m,)), strict=True):
+        if np.shape(array) != shape:
+            return f"{name} of shape {np.shape(array)}; {shape} is wanted"
+    return ""
 
 
 def _bar(total: int, wanted: bool) -> AbstractContextManager[Any]:

@@ -41,8 +41,8 @@ class OwnModel(Protocol):
         """f(u)."""
         ...
 
-    def raw(self, rng: Generator, /) -> Any:
-        """One raw variate, or as many as ``size`` asks for."""
+    def raw(self, rng: Generator, size: Any = None, /) -> Any:
+        """One raw variate, or an array of ``size`` of them: the same numbers, one by one or in a block."""
         ...
 
     def perturb(self, value: Any, /) -> Any:
