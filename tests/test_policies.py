@@ -690,6 +690,12 @@ def test_randomness_follows_from_the_seed_alone():
     assert pairs(None) != pairs(None)
 
 
+@pytest.mark.parametrize("cls", REGISTRY.values())
+def test_a_class_says_whether_it_estimates(cls):
+    policy = cls(n_features=3, n_arms=4)
+    assert cls.has_estimate is hasattr(policy, "theta") is hasattr(policy, "learn")
+
+
 def test_index_only_policies_say_why_they_have_no_estimate():
     policy = fc.UniformPairs(3, n_arms=4, rng=0)
     for name in ("theta", "gram", "probability", "utilities", "widths", "learn", "audit"):
@@ -792,15 +798,13 @@ def test_duels_that_were_never_shown_are_refused():
 
 
 def test_only_policies_without_an_estimate_say_so():
-    from fastcolst.policies.blind import ESTIMATE_NAMES
-
-    public = {name for name in dir(fc.CoLSTIM) if not name.startswith("_")}
-    assert (
-        public - {name for name in dir(fc.UniformPairs) if not name.startswith("_")} - {"from_theorem"}
-        == ESTIMATE_NAMES
-    )
-    with pytest.raises(AttributeError, match="no estimate: no theta"):
-        fc.UniformPairs().theta  # noqa: B018
+    names = {name for name in dir(fc.CoLSTIM) if not name.startswith("_")} - {"from_theorem", *dir(fc.UniformPairs)}
+    assert {"theta", "audit", "learn_and_predict"} < names
+    for name in names:
+        with pytest.raises(AttributeError, match=f"no estimate: no {name}$"):
+            getattr(fc.UniformPairs(), name)
+    with pytest.raises(AttributeError, match="has no attribute '_warm_estimate'"):
+        fc.UniformPairs()._warm_estimate  # noqa: B018
     with pytest.raises(AttributeError, match="has no attribute 'thetas'"):
         CoLSTIM(2).thetas  # noqa: B018
 

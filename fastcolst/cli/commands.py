@@ -71,7 +71,7 @@ def _simulate(arguments: argparse.Namespace) -> None:
     print(f"{arguments.scenario}: {sizes}, {arguments.comparison}")
     print(result.summary())
     exploration = n_arms * n_features
-    if result.horizon <= exploration and any(hasattr(policy, "theta") for policy in policies.values()):
+    if result.horizon <= exploration and any(policy.has_estimate for policy in policies.values()):
         _say(f"with n d = {exploration:,} rounds of exploration, policies with contexts only played random pairs")
     write_outputs(result, arguments.out, RESULT_WRITERS)
 
@@ -191,7 +191,7 @@ def _replay(arguments: argparse.Namespace) -> None:
         where=arguments.where,
     )
     policy = new_policy(arguments.policy, arguments, n_features=log.contrasts.shape[1])
-    if not hasattr(policy, "theta"):
+    if not policy.has_estimate:
         raise ValueError(f"argument --policy: {arguments.policy} has no estimate to predict with")
     result = replay(policy, log, label=arguments.policy, progress=shows_progress(arguments))
     print(result.summary())

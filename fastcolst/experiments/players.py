@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import brief, is_a, looked_at, whole_number
+from fastcolst._compile import plain
 from fastcolst._registry import METHODS, POLICY
 from fastcolst.policies.duel import Duel
+from fastcolst.policies.kernels import add_regret, first_wins
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import entropy_of, generator
@@ -32,6 +34,7 @@ OFFERED = ("n_features", "n_arms", "horizon", "rng")
 class Player(Protocol):
     """What a simulation asks of whoever plays; see :class:`fastcolst.policies.policy.Policy` for each."""
 
+    has_estimate: ClassVar[bool]
     choice_cost: ClassVar[float]
     rounds_at_once: ClassVar[int]
 
@@ -53,7 +56,11 @@ class Player(Protocol):
         ...
 
     def warm_play(self) -> None:
-        """Compile."""
+        """Compile what :meth:`play` needs."""
+        ...
+
+    def warmup(self) -> None:
+        """Compile all that it has."""
         ...
 
 
@@ -106,6 +113,7 @@ class PlainPolicy:
         Keyword arguments of the class.
     """
 
+    has_estimate: ClassVar[bool] = False
     choice_cost: ClassVar[float] = 30.0
     rounds_at_once: ClassVar[int] = 1  # whoever waits for a slow one must be able to stop it
 
@@ -156,14 +164,11 @@ class PlainPolicy:
             own = contexts.T.copy()  # whatever becomes of it, the others have theirs
             self._round += 1
             first, second = self._choose(own)
-            u = chunk.utilities[r]
-            trace[r + 1, 0] = trace[r, 0] + (2.0 * chunk.best[r] - u[first] - u[second]) / 2.0
-            trace[r + 1, 1] = trace[r, 1] + (chunk.best[r] - max(u[first], u[second]))
-            trace[r + 1, 2] = trace[r, 2] + (first == second)
+            plain(add_regret)(chunk, r, first, second, trace)
             if first != second:
                 contrast = contexts[:, first] - contexts[:, second]
                 contrast.setflags(write=False)
-                won = bool(u[first] - u[second] + chunk.latent[r] > 0.0)
+                won = plain(first_wins)(chunk, r, first, second)
                 self._playing.update(Duel(first, second, contrast, self._round, ""), won)
         return len(chunk.best)
 
@@ -183,7 +188,8 @@ class PlainPolicy:
     def warm_play(self) -> None:
         """Nothing is compiled."""
 
-    warmup = warm_play
+    def warmup(self) -> None:
+        """Nothing is compiled."""
 
     def __repr__(self) -> str:
         if not isinstance(self._given, type):

@@ -69,14 +69,13 @@ class Problem(Protocol):
 class Run:
     """One run of a scenario: its true parameter and its streams, which fill chunk after chunk.
 
-    ``theta`` (d,) is the true parameter, (0,) where there is none; ``fills`` counts the chunks filled.
+    ``theta`` (d,) is the true parameter, (0,) where there is none.
     """
 
     def __init__(
         self, scenario: Scenario, law: Any, theta: NDArray[np.float64], streams: tuple[Any, Any], utility: Any
     ) -> None:
         self.theta = theta
-        self.fills = 0
         self._rounds = 0
         self._law, self._model, self._rngs, self._utility = law, scenario.comparison, streams, utility
         n, d = scenario.n_arms, scenario.n_features
@@ -100,7 +99,6 @@ class Run:
         if self._utility is not None:
             self._utility.evaluate(chunk.contexts.transpose(0, 2, 1), self._rounds, chunk.utilities)
             chunk.utilities.max(axis=1, out=chunk.best)
-        self.fills += 1
         self._rounds += n_rounds
         return chunk
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import SeedSequence
 
+from fastcolst._compile import plain
 from fastcolst._files import FileFormatError, read_json
 from fastcolst.experiments.simulation import simulate
+from fastcolst.policies.kernels import first_wins
 from fastcolst.streams import POLICY, label_key
 
 if TYPE_CHECKING:
@@ -92,8 +94,7 @@ def _play_chunk(policy: Any, contexts: Sequence[NDArray[np.float64]], chunk: Any
         start = clock()
         duel = policy.select(matrix)
         choosing += clock() - start
-        utilities = chunk.utilities[r]
-        first_won = bool(utilities[duel.first] - utilities[duel.second] + chunk.latent[r] > 0.0)
+        first_won = plain(first_wins)(chunk, r, duel.first, duel.second)
         start = clock()
         policy.update(duel, first_won)
         learning += clock() - start

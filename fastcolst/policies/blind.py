@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.policy import Policy
 
 __all__ = ["BlindPolicy", "IndexPolicy"]
-
-ESTIMATE_NAMES = frozenset(
-    {"theta", "gram", "utilities", "widths", "probability", "learn", "learn_and_predict", "audit"}
-)
 
 
 class BlindPolicy(Policy):
@@ -19,7 +16,7 @@ class BlindPolicy(Policy):
     if not TYPE_CHECKING:  # to a type checker every misspelt name would then be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            if name in ESTIMATE_NAMES:
+            if not name.startswith("_") and hasattr(LinearPolicy, name):
                 raise AttributeError(f"{type(self).__name__} sees arms by index only and has no estimate: no {name}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

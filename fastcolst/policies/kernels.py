@@ -23,14 +23,14 @@ from fastcolst.policies.protocol import (
     update,
     work_shape,
 )
-from fastcolst.policies.state import exploration_is_due
+from fastcolst.policies.state import exploration_end_is_due
 
-__all__ = ["choose", "decoded", "estimate_is_old", "learn_answer", "learn_log", "play"]
+__all__ = ["add_regret", "choose", "decoded", "estimate_is_old", "first_wins", "learn_answer", "learn_log", "play"]
 
 # What `choose` returns in place of a choice.
 NOT_FINITE_CODE = -1
 """A utility or a width is nan or infinite."""
-EXPLORATION_DUE = -2
+EXPLORATION_END_DUE = -2
 """The exploration must be ended first, or M be found singular once more: `end_exploration`."""
 ESTIMATE_DUE = -3
 """theta must be brought up to date first."""
@@ -65,7 +65,7 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     -------
     int
         (note n + first) n + second, see :func:`decoded`, and the round is counted; or ``NOT_FINITE_CODE``,
-        ``EXPLORATION_DUE`` or ``ESTIMATE_DUE``, and nothing was changed. (A tuple would take a microsecond to return.)
+        ``EXPLORATION_END_DUE`` or ``ESTIMATE_DUE``, and nothing was changed. (To return a tuple takes a microsecond.)
 
     Notes
     -----
@@ -73,8 +73,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     """
     rule, state = agent.rule, agent.state
     counters = state.counters[()]
-    if exploration_is_due(counters):
-        return EXPLORATION_DUE
+    if exploration_end_is_due(counters):
+        return EXPLORATION_END_DUE
     if estimate_is_due(state, rule, counters.exploration_end >= 0):
         return ESTIMATE_DUE
     n, d = contexts.shape
@@ -153,6 +153,21 @@ def estimate_is_old(agent: Any) -> bool:
     return estimate_is_due(agent.state, agent.rule, True)
 
 
+@helper
+def add_regret(chunk: Any, r: int, first: int, second: int, trace: Any) -> None:
+    """Add to the totals of a trace what the duel of a chunk's round r costs: row r + 1 from row r; see :func:`play`."""
+    best, u_first, u_second = chunk.best[r], chunk.utilities[r, first], chunk.utilities[r, second]
+    trace[r + 1, 0] = trace[r, 0] + (2.0 * best - u_first - u_second) / 2.0
+    trace[r + 1, 1] = trace[r, 1] + (best - max(u_first, u_second))
+    trace[r + 1, 2] = trace[r, 2] + (1.0 if first == second else 0.0)
+
+
+@helper
+def first_wins(chunk: Any, r: int, first: int, second: int) -> bool:
+    """Who wins the duel of a chunk's round r: the first iff u_first - u_second + D > 0."""
+    return bool(chunk.utilities[r, first] - chunk.utilities[r, second] + chunk.latent[r] > 0.0)
+
+
 @kernel
 def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     """Play a chunk of simulated rounds: draw, choose, duel, add up regret, learn.
@@ -186,7 +201,7 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     contrast = np.empty(d)
     for r in range(m):
         # before a number is drawn
-        if exploration_is_due(counters) or estimate_is_due(state, rule, counters.exploration_end >= 0):
+        if exploration_end_is_due(counters) or estimate_is_due(state, rule, counters.exploration_end >= 0):
             return r
         contexts = chunk.contexts[r]
         draw(rule, rng, raw)
@@ -195,17 +210,12 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
         if first < 0:
             return r
         counters.chosen += 1
-        utility_first, utility_second = chunk.utilities[r, first], chunk.utilities[r, second]
-        trace[r + 1, 0] = trace[r, 0] + (2.0 * chunk.best[r] - utility_first - utility_second) / 2.0
-        trace[r + 1, 1] = trace[r, 1] + (chunk.best[r] - max(utility_first, utility_second))
-        trace[r + 1, 2] = trace[r, 2]
+        add_regret(chunk, r, first, second, trace)
         if first == second:
-            trace[r + 1, 2] += 1.0
             continue
         for k in range(d):
             contrast[k] = contexts[k, first] - contexts[k, second]
-        won = utility_first - utility_second + chunk.latent[r] > 0.0
-        if update(rule, state, choice, contrast, won) != LEARNED:
+        if update(rule, state, choice, contrast, first_wins(chunk, r, first, second)) != LEARNED:
             return r
         counters.answered += 1
     return m

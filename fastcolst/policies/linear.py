@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,6 +48,8 @@ STATUS_WARNINGS = {
 
 class LinearPolicy(Policy):
     """A policy with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
+
+    has_estimate: ClassVar[bool] = True
 
     _state: LinearState
 
@@ -336,12 +338,12 @@ class LinearPolicy(Policy):
         if counters["exploration_end"] >= 0:
             self._exploring = False
             return
-        trouble = "" if self._warned_singular else self._exploration_trouble()
+        trouble = "" if self._warned_singular else self.trouble()
         if trouble:
             self._warned_singular = True
             warnings.warn(trouble, UserWarning, stacklevel=3)
 
-    def _exploration_trouble(self) -> str:
+    def trouble(self) -> str:
         """What there is to say when M is singular after twice the rounds planned for the exploration, or nothing."""
         counters = self._state.counters
         learned = self._n_learned
@@ -357,8 +359,9 @@ class LinearPolicy(Policy):
             "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0."
         )
 
-    def _warm_play(self) -> None:
-        super()._warm_play()
+    def warm_play(self) -> None:
+        """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
+        super().warm_play()
         self._warm_estimate()
 
     def _warm_object(self) -> None:

@@ -52,16 +52,19 @@ class Policy:
     ``super().__init__(locals())`` first and then ``self._begin(rule, state)``; see :mod:`fastcolst.extend`.
 
     What simulations ask of a policy, besides its parameters, is :meth:`fresh_for`, :meth:`play`, :meth:`warm_play`,
-    :meth:`trouble`, ``kind``, ``choice_cost`` and ``rounds_at_once``.
+    :meth:`trouble`, :meth:`warmup`, ``kind``, ``has_estimate``, ``choice_cost`` and ``rounds_at_once``.
 
     Attributes
     ----------
+    has_estimate : bool
+        Of a class: whether it has ``theta`` and what follows from it, and learns from logs.
     choice_cost : float
         Of a class: what a choice takes as a multiple of CoLSTIM's, roughly, by which studies are cut into cells.
     rounds_at_once : int
         Of a class: how many rounds a simulation may let it play before it answers Ctrl-C.
     """
 
+    has_estimate: ClassVar[bool] = False
     choice_cost: ClassVar[float] = 1.0
     rounds_at_once: ClassVar[int] = 2**62
 
@@ -413,11 +416,14 @@ class Policy:
 
     def trouble(self) -> str:
         """What a simulation tells of this policy at its end, or nothing: an exploration that does not end."""
-        return self._exploration_trouble()
+        return ""
 
     def warm_play(self) -> None:
         """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
-        self._warm_play()
+        n_features = self._n_features or 1
+        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
+        twin.play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
+        twin._end_exploration()
 
     # --- what waits, and compilation ------------------------------------------------------------------------
 
@@ -448,21 +454,17 @@ class Policy:
         """Warn once of an estimate that is not the maximum it should be."""
 
     def _end_exploration(self) -> bool:
-        """End the exploration if it is due; False when it was not. A policy without exploration has nothing to end."""
+        """End the exploration if that is due; False when it was not. A policy that has none has nothing to end."""
         return False
 
     def _note_exploration(self) -> None:
         """Notice that the exploration ended, or say so when it lasts for longer than it should."""
 
-    def _exploration_trouble(self) -> str:
-        """What there is to say of an exploration that lasts for longer than it should, or nothing."""
-        return ""
-
     def warmup(self) -> None:
         """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""
         with one_line():
             self._warm_object()
-            self._warm_play()
+            self.warm_play()
 
     def _warm_object(self) -> None:
         n_features = self._n_features or 1
@@ -470,12 +472,6 @@ class Policy:
         contexts = np.zeros((2, n_features))
         contexts[0] = 1.0
         twin.update(twin.select(contexts), True)
-
-    def _warm_play(self) -> None:
-        n_features = self._n_features or 1
-        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
-        twin.play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
-        twin._end_exploration()
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
         return Buffers(

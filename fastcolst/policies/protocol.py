@@ -100,7 +100,7 @@ def draw_block(self: Any, rng: Any, raw: Any) -> None:
 
 @generic
 def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
-    """Choose two arms, without counting the round, when no exploration is due.
+    """Choose two arms. The caller has made sure that the end of the exploration is not due, and counts the round.
 
     ``contexts`` is (d, n) with arms as columns, ``raw`` what :func:`draw` gave, ``work`` scratch of the rule's
     :func:`work_shape`. Returns the :class:`Choice`, or :data:`NOT_FINITE`. The state stays as it is, apart from

@@ -31,7 +31,7 @@ __all__ = [
     "assess",
     "confidence_scale",
     "end_exploration",
-    "exploration_is_due",
+    "exploration_end_is_due",
     "explore",
     "horizon_of",
     "linear_state",
@@ -209,7 +209,7 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bo
 
 
 @helper
-def exploration_is_due(counters: Any) -> bool:
+def exploration_end_is_due(counters: Any) -> bool:
     """True when the exploration goes on only until somebody calls :func:`end_exploration`. ``counters`` is a record."""
     return (
         counters.exploration_end < 0
@@ -219,12 +219,13 @@ def exploration_is_due(counters: Any) -> bool:
 
 
 def end_exploration(state: Any) -> bool:
-    """End the exploration if it is due and M is invertible: factor M.
+    """End the exploration if its end is due and M is invertible: factor M.
 
     Returns
     -------
     bool
-        False when the exploration was not due: nothing was done.
+        True when M was tested, even if it is singular and the exploration goes on; False when the end was not due and
+        nothing was done.
 
     Notes
     -----
@@ -235,7 +236,7 @@ def end_exploration(state: Any) -> bool:
     Bengs, Saha, Huellermeier (2022), Algorithm 1, lines 2 and 3.
     """
     counters = state.counters
-    if counters["exploration_end"] >= 0 or not plain(exploration_is_due)(counters[()]):
+    if counters["exploration_end"] >= 0 or not plain(exploration_end_is_due)(counters[()]):
         return False
     counters["untested"] = 0
     if not counters["factored"]:
