@@ -54,8 +54,6 @@ METHODS = {
 
 _NAMED: dict[str, dict[str, Callable[..., Any]]] = {kind: {} for kind in METHODS}
 
-_OURS = __name__.partition(".")[0]
-
 MOST_LEVELS = 16
 """How deep objects and lists may lie in one another."""
 LARGEST_LIST = 100_000
@@ -143,8 +141,8 @@ def _check_free(kind: str, name: Any, builder: Any) -> None:
     if not text or ":" in text:
         raise ValueError(f"name is {brief(name)}; a text without a colon is wanted")
     taken = _NAMED[kind].get(text)
-    if taken is not None and _place(taken) != _place(builder):  # a cell of a notebook may be run again
-        raise ValueError(f"name is {text!r}, by which {_place(taken)} is known; another one is wanted")
+    if taken is not None and _reference(taken) != _reference(builder):  # a cell of a notebook may be run again
+        raise ValueError(f"name is {text!r}, by which {_reference(taken)} is known; another one is wanted")
 
 
 def known(kind: str) -> Mapping[str, Any]:
@@ -186,21 +184,21 @@ def with_defaults(kind: str, name: str, argument: str) -> Any:
         raise ValueError(f"{argument} is {name!r}: {error}") from error
 
 
-def imported(place: str) -> Any:
-    """What ``"package.module:name"`` names.
+def imported(reference: str) -> Any:
+    """What an object reference, ``"package.module:name"``, names.
 
     Raises
     ------
     ValueError
         There is no such thing, or the module fails while it is imported.
     """
-    module, colon, names = place.partition(":")
-    if not (module and colon and names):  # nothing is imported for a word that is no place
-        raise ValueError(f"{brief(place)}, which is no place; 'package.module:name' is wanted")
+    module, colon, names = reference.partition(":")
+    if not (module and colon and names):  # nothing is imported for another word
+        raise ValueError(f"{brief(reference)}, which is not of the form 'package.module:name'")
     try:
         return reduce(getattr, names.split("."), importlib.import_module(module))
     except Exception as error:  # whatever a module of one's own may raise
-        raise ValueError(f"{brief(place)}, which cannot be imported: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{brief(reference)}, which cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _is_of(kind: str, value: Any) -> bool:
@@ -216,15 +214,15 @@ def name_of(builder: Any) -> str:
             for name, other in builders.items():
                 if other is builder:
                     return name
-    return _place(builder)
+    return _reference(builder)
 
 
 def is_ours(builder: Any) -> bool:
     """Whether a class or a function is fastcolst's, or there is none."""
-    return builder is None or builder.__module__.partition(".")[0] == _OURS
+    return builder is None or builder.__module__.partition(".")[0] == _compile.PACKAGE
 
 
-def _place(builder: Any) -> str:
+def _reference(builder: Any) -> str:
     return f"{builder.__module__}:{builder.__qualname__}"
 
 

@@ -12,6 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import llvmlite.ir
 import numpy as np
 import pytest
 
@@ -108,6 +109,15 @@ def test_changed_code_is_refused_and_accepted_on_demand(own, tmp_path, old, new,
     own.study().run(out, progress=False)  # which was accepted for good
     fresh = own.study().run(tmp_path / "fresh", progress=False).result("s")
     assert not fresh.same_numbers(before)
+
+
+def test_a_file_with_the_name_of_a_standard_module_is_peoples_and_what_numba_is_built_on_is_not(tmp_path, monkeypatch):
+    (tmp_path / "colorsys.py").write_text("class Turn:\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    found = own_code([importlib.import_module("colorsys").Turn, llvmlite.ir.IntType, Path, np.ndarray, fc.SGD])
+    assert list(found) == ["colorsys:Turn"] and found["colorsys:Turn"] != [None]
+    monkeypatch.delitem(sys.modules, "colorsys")
 
 
 def test_comments_places_and_docstrings_are_no_change(own, tmp_path):

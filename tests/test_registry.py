@@ -149,7 +149,7 @@ def test_a_class_that_is_defined_anew_takes_the_name_over(mine):
         ("math:X", r"'math:X', which cannot be imported: AttributeError"),
         ("math:sin", r"comparison is 'math:sin', which is no comparison model: a class with the methods cdf, pdf, "),
         ("fastcolst.policies:CoLSTIM", r"is no comparison model"),
-        (":", r"':', which is no place; 'package.module:name' is wanted"),
+        (":", r"':', which is not of the form 'package.module:name'"),
         ("nobody", r"comparison is 'nobody'; wanted one of 'bradley-terry', "),
     ],
 )

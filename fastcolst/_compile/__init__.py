@@ -12,14 +12,15 @@ Three decorators serve the whole package:
     functions, so that one kernel source serves every combination.
 
 ``flags`` holds the options of all compiled functions, ``cache`` keeps machine code on disk, ``digest`` tells whether a
-user's code is what it was, ``told`` what was compiled, and ``handles`` pass a policy's rule and state. ``parts``, how
-functions that kernels call are linked into them, and ``entries``, the cache as Numba asks for it, use Numba's
-internals: they are imported only where its version was tested, and not at all with ``FASTCOLST_PLAIN_NUMBA=1``.
+user's code is what it was, ``compile_log`` what was compiled, and ``handles`` pass a policy's rule and state.
+``parts``, how functions that kernels call are linked into them, and ``entries``, the cache as Numba asks for it, use
+Numba's internals: they are imported only where its version was tested, and not at all with ``FASTCOLST_PLAIN_NUMBA=1``.
 """
 
 from __future__ import annotations
 
 from fastcolst._compile.cache import CacheContents, cache_contents, cache_info, clear_cache
+from fastcolst._compile.compile_log import Compiled, one_line, so_far
 from fastcolst._compile.decorators import (
     COMPILER_LOCK,
     KERNELS,
@@ -31,15 +32,15 @@ from fastcolst._compile.decorators import (
     register,
     registered,
 )
-from fastcolst._compile.digest import code_digest
+from fastcolst._compile.digest import PACKAGE, code_digest, is_versioned
 from fastcolst._compile.flags import PLAIN
 from fastcolst._compile.handles import handle, make_agent, shared_fields, slot
 from fastcolst._compile.intrinsics import times_power_of_two
-from fastcolst._compile.told import Compiled, one_line, so_far
 
 __all__ = [
     "COMPILER_LOCK",
     "KERNELS",
+    "PACKAGE",
     "PLAIN",
     "CacheContents",
     "Compiled",
@@ -51,6 +52,7 @@ __all__ = [
     "handle",
     "helper",
     "in_kernels",
+    "is_versioned",
     "kernel",
     "make_agent",
     "one_line",

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numba
 
-from fastcolst._compile.digest import plain
+from fastcolst._compile.digest import PACKAGE, plain
 from fastcolst._compile.flags import FLAGS, PLAIN
 
 __all__ = [
@@ -58,7 +58,6 @@ KEPT_VERSIONS = 20
 USERS = ".users"
 """In the name of an entry that depends on a user's code."""
 
-_PACKAGE = __name__.partition(".")[0]
 _WARNINGS: list[str] = []
 
 KEPT: list[str] = []
@@ -83,7 +82,7 @@ def _digest_of_sources() -> str | None:
     digest = hashlib.sha256(repr((sorted(flags.items()), numba.__version__, python)).encode())
     seen = []
     try:
-        for module in _modules(sys.modules[_PACKAGE].__spec__):
+        for module in _modules(sys.modules[PACKAGE].__spec__):
             seen.append(module.name)
             digest.update(module.name.encode())
             digest.update(_content(module))
@@ -117,14 +116,14 @@ SOURCES = _digest_of_sources()
 def _place() -> Path:
     """The folder in which each version has one of its own."""
     if numba.config.CACHE_DIR:
-        return Path(numba.config.CACHE_DIR) / _PACKAGE
+        return Path(numba.config.CACHE_DIR) / PACKAGE
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else _home() / "AppData" / "Local") / _PACKAGE / "Cache"
+        return (Path(local) if local else _home() / "AppData" / "Local") / PACKAGE / "Cache"
     if sys.platform == "darwin":
-        return _home() / "Library" / "Caches" / _PACKAGE
+        return _home() / "Library" / "Caches" / PACKAGE
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (cache if cache.is_absolute() else _home() / ".cache") / _PACKAGE
+    return (cache if cache.is_absolute() else _home() / ".cache") / PACKAGE
 
 
 def _home() -> Path:

@@ -15,8 +15,9 @@ from numba import types
 from numba.extending import overload
 
 from fastcolst._compile.cache import warn_uncached
+from fastcolst._compile.compile_log import watched
+from fastcolst._compile.digest import PACKAGE
 from fastcolst._compile.flags import FLAGS, INLINED, PART, PLAIN, SWITCHED, WHOLE
-from fastcolst._compile.told import watched
 
 __all__ = [
     "COMPILER_LOCK",
@@ -50,7 +51,6 @@ else:
             warn_uncached(PLAIN, "Use a version of Numba that fastcolst was tested with.")
 
 
-_PACKAGE = __name__.partition(".")[0]
 _NAMED: dict[str, type] = {}
 _REGISTERED: set[type] = set()
 _GENERIC: set[str] = set()
@@ -190,7 +190,7 @@ def _tell_apart(cls: type) -> None:
     first = _NAMED.setdefault(name, cls)
     if first is cls:
         return
-    ours = cls.__module__.partition(".")[0] == _PACKAGE
+    ours = cls.__module__.partition(".")[0] == PACKAGE
     _NAMED[name], renamed = (cls, first) if ours else (first, cls)
     shown: Any = renamed.__repr__
     renamed.__name__ = next(free for n in itertools.count(2) if (free := f"{name}_{n}") not in _NAMED)

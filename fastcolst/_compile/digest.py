@@ -1,4 +1,4 @@
-"""Digests of the code of classes from outside the package.
+"""Digests of the code of classes and functions from outside the package.
 
 Machine code of a rule, an estimator or a model that a user wrote is good for as long as that code stays as it is: its
 methods, and every function, class and constant that these reach in whichever file. The package's own files have a
@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-__all__ = ["code_digest", "plain", "users_code"]
+__all__ = ["PACKAGE", "code_digest", "is_versioned", "plain", "users_code"]
 
-_PACKAGE = __name__.partition(".")[0]
-_VERSIONED = {_PACKAGE, "numba", "llvmlite", "numpy", "scipy"}
+PACKAGE = __name__.partition(".")[0]
+"""The package's name."""
+_VERSIONED = {PACKAGE, "numba", "llvmlite", "numpy", "scipy"}
 _STANDARD = Path(os.__file__).resolve().parent
 _EXTENDING = re.compile(r"^numba\.core|(^|\.)(extending|experimental)$")
 """What modules that extend Numba import."""
@@ -36,31 +37,31 @@ _HAS_DOCSTRING = 0x4000000
 """A flag of code since Python 3.13; before, a function's first constant is its docstring if it is a text."""
 
 
-def code_digest(cls: type) -> str | None:
-    """Digest of a class's code: of its methods, and of all functions, classes and constants that they reach.
+def code_digest(value: type | FunctionType) -> str | None:
+    """Digest of a class's or a function's code, and of all functions, classes and constants that it reaches.
 
-    They reach what they name: globals, attributes of modules, closures, defaults and decorated functions, at any depth
+    Code reaches what it names: globals, attributes of modules, closures, defaults and decorated functions, at any depth
     and in any module but the package's own, NumPy's, SciPy's, Numba's and Python's. Comments, docstrings, line numbers
     and places of files do not count. Python compiles the same source differently from one minor version to the next,
     and the digest tells them apart.
 
     Parameters
     ----------
-    cls : type
-        A registered class. Those of its fields are not looked at.
+    value : type or function
+        Of a registered class the fields' classes are not looked at.
 
     Returns
     -------
     str or None
-        64 hexadecimal digits. None for classes of the package; for those that another process does not find by their
-        name in a file, such as one of ``__main__``, of a notebook or of a function; and where the code reaches an
+        64 hexadecimal digits. None for what :func:`is_versioned`; for what another process does not find by its name
+        in a file, such as a class of ``__main__``, of a notebook or of a function; and where the code reaches an
         object whose meaning cannot be read from it, or a module that extends Numba itself.
     """
-    if _is_versioned(cls.__module__) or not _is_found_by_name(cls):
+    if is_versioned(value.__module__) or not _is_found_by_name(value):
         return None
     reader = _Reader()
     try:
-        reader.read(cls)
+        reader.read(value)
     except (_UnreadableError, RecursionError):  # the latter of a list that holds itself, say
         return None
     return reader.hash.hexdigest()
@@ -76,7 +77,7 @@ def users_code(signature: Any, *, anew: bool = False) -> list[str] | None:
     arguments = signature.args if hasattr(signature, "args") else signature
     digests = []
     for cls in dict.fromkeys(cls for argument in arguments for cls in _classes_in(argument)):
-        if _is_versioned(cls.__module__):
+        if is_versioned(cls.__module__):
             continue
         name = (cls.__module__, cls.__qualname__)
         if name not in _SEEN:
@@ -121,7 +122,7 @@ def _constants(code: CodeType) -> tuple[Any, ...]:
     return (None, *code.co_consts[1:]) if documented else code.co_consts
 
 
-def _is_versioned(module: str | None) -> bool:
+def is_versioned(module: str | None) -> bool:
     """Whether a version stands for a module: it belongs to the package or to what that is built upon."""
     top = (module or "").partition(".")[0]
     if top not in sys.stdlib_module_names:
@@ -130,12 +131,12 @@ def _is_versioned(module: str | None) -> bool:
     return file is None or Path(file).resolve().is_relative_to(_STANDARD)
 
 
-def _is_found_by_name(cls: type) -> bool:
-    module = sys.modules.get(cls.__module__)
-    if cls.__module__ in {"__main__", "__mp_main__"} or getattr(module, "__file__", None) is None:
+def _is_found_by_name(value: type | FunctionType) -> bool:
+    module = sys.modules.get(value.__module__)
+    if value.__module__ in {"__main__", "__mp_main__"} or getattr(module, "__file__", None) is None:
         return False
     try:
-        return attrgetter(cls.__qualname__)(module) is cls
+        return attrgetter(value.__qualname__)(module) is value
     except AttributeError:
         return False
 
@@ -215,7 +216,7 @@ class _Reader:
 
     def _read_class(self, cls: type) -> None:
         self._put("class", cls.__module__, cls.__qualname__)
-        if _is_versioned(cls.__module__) or not self._is_new(cls):
+        if is_versioned(cls.__module__) or not self._is_new(cls):
             return
         self._refuse_extensions(cls.__module__)
         if issubclass(cls, Enum):
@@ -255,7 +256,7 @@ class _Reader:
         if hasattr(function, "__wrapped__"):
             self.read(function.__wrapped__)
         module = function.__globals__.get("__name__")
-        if _is_versioned(module):
+        if is_versioned(module):
             self._put("function", module, function.__qualname__)
             return
         self._refuse_extensions(module)
@@ -334,4 +335,4 @@ def _reached(function: FunctionType) -> dict[str, Any]:
 
 
 def _modules(values: Iterable[Any]) -> Iterator[ModuleType]:
-    return (value for value in values if isinstance(value, ModuleType) and not _is_versioned(value.__name__))
+    return (value for value in values if isinstance(value, ModuleType) and not is_versioned(value.__name__))

@@ -1,6 +1,6 @@
-"""The entries of kernels, as Numba's dispatchers ask for them and hand them over.
+"""The disk cache as a Numba dispatcher uses it.
 
-Its cache is an interface of Numba's internals, as is what a compiled function is made of.
+``_Cache``, and the parts of a ``CompileResult``, are internals of Numba.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 
 from fastcolst._compile import cache
-from fastcolst._compile.digest import users_code
+from fastcolst._compile.digest import PACKAGE, users_code
 
 __all__ = ["attach_cache"]
-
-_PACKAGE = __name__.partition(".")[0]
 
 
 def attach_cache(dispatcher: Any) -> None:
     """Let a dispatcher keep its machine code on disk."""
-    if dispatcher.py_func.__module__.partition(".")[0] == _PACKAGE:  # or the digest of sources does not see it
+    if dispatcher.py_func.__module__.partition(".")[0] == PACKAGE:  # or the digest of sources does not see it
         dispatcher._cache = KernelCache(dispatcher.py_func)
 
 

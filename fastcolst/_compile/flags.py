@@ -14,6 +14,7 @@ TESTED_NUMBA = ("0.60", "0.61", "0.62", "0.63", "0.64", "0.65", "0.66", "0.67", 
 
 
 SWITCHED = "FASTCOLST_PLAIN_NUMBA is set"
+"""What :data:`PLAIN` says where somebody wants it so, and need not be warned."""
 
 
 def _why_plain() -> str:
@@ -24,7 +25,7 @@ def _why_plain() -> str:
 
 
 PLAIN = _why_plain()
-"""Why nothing of Numba's internals is used, so that kernels compile more slowly and are not cached; "" if they are."""
+"""Why Numba's internals are not used, and kernels compile more slowly and are not cached; "" where they are used."""
 
 # Every flag is explicit: one left out would be inherited from whichever caller is compiled first. No "nnan" and no
 # "ninf": kernels look for them. No "reassoc": it lets two specialisations of one formula round differently, and the

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
-from fastcolst._compile import code_digest
-from fastcolst._registry import is_ours, name_of
+from fastcolst._compile import code_digest, is_versioned
+from fastcolst._registry import name_of
 from fastcolst._words import looked_at
 
 __all__ = ["Code", "changed_code", "merged_code", "own_code"]
 
 Code = dict[str, list[str | None]]
 """Digests by ``"module:name"``, in the order in which a study has met them; None where there is no telling."""
-
-_VERSIONED = {"fastcolst", "numba", "numpy", "scipy"}
 
 
 def own_code(things: Iterable[Any]) -> Code:
@@ -30,10 +26,9 @@ def own_code(things: Iterable[Any]) -> Code:
         if id(thing) in seen:
             continue
         seen[id(thing)] = thing  # which keeps it, and its id, alive
-        if isinstance(thing, type) or inspect.isfunction(thing):
-            if _is_peoples(thing):
-                readable: Any = thing  # functions are read as classes are
-                found[name_of(thing)] = [code_digest(readable)]
+        if isinstance(thing, (type, FunctionType)):
+            if not is_versioned(thing.__module__):
+                found[name_of(thing)] = [code_digest(thing)]
         else:
             todo += _inside(thing)
     return dict(sorted(found.items()))
@@ -51,11 +46,6 @@ def _inside(thing: Any) -> Iterator[Any]:
         yield from thing
     else:
         yield from (looked_at(vars, thing) or {}).values()
-
-
-def _is_peoples(thing: Any) -> bool:
-    top = str(thing.__module__).partition(".")[0]
-    return not is_ours(thing) and top not in _VERSIONED and (top == "__main__" or top not in sys.stdlib_module_names)
 
 
 def changed_code(there: Code, now: Code) -> list[str]:

@@ -26,7 +26,7 @@ class GivenTheta(NamedTuple):
 
 
 class ThetaInShell(NamedTuple):
-    """Afresh for each run, uniform among the parameters with a norm between two bounds."""
+    """A parameter drawn for each run, uniform in the shell lowest <= |theta| <= highest."""
 
     n_features: int
     lowest: float
@@ -41,7 +41,7 @@ class ThetaInShell(NamedTuple):
 
 
 class ThetaOnCorners(NamedTuple):
-    """Afresh for each run, uniform among the corners of a cube."""
+    """A parameter drawn for each run, uniform among the corners {-half_side, half_side}^d of a cube."""
 
     n_features: int
     half_side: float
@@ -74,9 +74,9 @@ class OwnUtility(NamedTuple):
         ValueError
             It cannot be called with a round or with several, or does not give a number for each arm.
         """
-        place = plain_text(given)
+        reference = plain_text(given)
         try:
-            function = given if place is None else imported(place)
+            function = given if reference is None else imported(reference)
         except ValueError as error:
             raise ValueError(f"utility is {error}") from error
         if not callable(function):

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from fastcolst._compile.told import Compiled, _Watch
+from fastcolst._compile.compile_log import Compiled, _Watch
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
