@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
+from fastcolst._compile.flags import TESTED_NUMBA
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -102,6 +103,11 @@ def test_the_users_model_has_the_noise_that_its_cdf_needs(monkeypatch, tmp_path)
     model, rng = names["Cauchy"](0.5), np.random.default_rng(0)
     first, second = (model.perturb(model.raw(rng, 20_000)) for _ in range(2))
     assert stats.kstest(first - second, model.cdf).pvalue > 1e-4
+
+
+def test_the_versions_of_numba_are_those_that_are_tested():
+    (found,) = re.findall(r"tested \((\S+) to (\S+)\)", README.read_text(encoding="utf-8"))
+    assert found == (TESTED_NUMBA[0], TESTED_NUMBA[-1])
 
 
 def rows_of(section):

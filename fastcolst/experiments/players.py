@@ -101,10 +101,10 @@ class PlainPolicy:
     ``select`` gets the round's contexts, (n_arms, n_features) float64, and returns two indices; ``update`` gets the
     :class:`fastcolst.Duel` and the answer. A self-duel needs no answer, and gets none.
 
-    Each run has one of its own. A class is constructed for it with ``arguments`` and those of ``n_features``,
-    ``n_arms``, ``horizon`` and ``rng``, a NumPy Generator of the run's stream, that its constructor names. An object is
-    deep-copied, and its attribute ``rng``, where it has one, is such a Generator then. What draws from ``rng`` alone
-    repeats with the seed.
+    Every run plays its own instance. A class is constructed with ``arguments`` and those of ``n_features``, ``n_arms``,
+    ``horizon`` and ``rng``, a NumPy Generator of the run's own, that its constructor names. An object is deep-copied,
+    and its attribute ``rng``, if any, is replaced by the run's Generator. What draws from there alone repeats with the
+    seed.
 
     Parameters
     ----------

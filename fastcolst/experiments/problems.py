@@ -3,7 +3,7 @@
 A problem fills chunks of rounds that any policy can play. The duel of a round is decided by one latent number D ~ F*,
 the difference of two draws of the true perturbation G*: the first arm wins iff u_first - u_second + D > 0, which has
 probability F*(u_first - u_second) whatever the arms. So all policies that are compared meet the same contexts and the
-same luck.
+same outcomes.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ class Scenario:
         return {**own, "comparison": self.comparison}
 
     def start(self, entropy: int, run: int) -> Run:
-        """Begin a run: draw its theta (and its fixed contexts) and name its streams."""
+        """Begin a run: draw its theta (and its fixed contexts) and open its random streams."""
         rng = generator(entropy, PROBLEM, run)
         theta = self._truth.draw(rng)
         law: Any = self._contexts

@@ -114,5 +114,5 @@ class ScoredArms:
         return f"ScoredArms(<{m} rounds, {n} arms, {d} features, {self.digest[:16]}>, maximize={self.maximize})"
 
     def start(self, entropy: int, run: int) -> ScoredRun:
-        """Begin a run: name the streams of its order and of its coins."""
+        """Begin a run: open the random streams of its order and of its coins."""
         return ScoredRun(self._packed, self._utilities, entropy, run)

@@ -94,7 +94,7 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
 
     A plain class is constructed for each run, with those of ``n_features``, ``n_arms``, ``horizon`` and ``rng`` (a
     NumPy Generator, the run's own) that its constructor names. A plain object is deep-copied for each run, and its
-    attribute ``rng``, where it has one, is then such a Generator. What draws from there alone repeats with the seed.
+    attribute ``rng``, if any, is replaced by such a Generator. What draws from there alone repeats with the seed.
 
     References
     ----------
