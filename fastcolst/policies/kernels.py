@@ -17,7 +17,7 @@ from fastcolst.policies.protocol import (
     LOGGED,
     Choice,
     draw,
-    estimate_is_due,
+    estimate_is_stale,
     n_raw,
     select,
     update,
@@ -25,15 +25,15 @@ from fastcolst.policies.protocol import (
 )
 from fastcolst.policies.state import exploration_end_is_due
 
-__all__ = ["add_regret", "choose", "decoded", "estimate_is_old", "first_wins", "learn_answer", "learn_log", "play"]
+__all__ = ["add_regret", "agent_is_stale", "choose", "decoded", "first_wins", "learn_answer", "learn_log", "play"]
 
 # What `choose` returns in place of a choice.
 NOT_FINITE_CODE = -1
 """A utility or a width is nan or infinite."""
 EXPLORATION_END_DUE = -2
 """The exploration must be ended first, or M be found singular once more: `end_exploration`."""
-ESTIMATE_DUE = -3
-"""theta must be brought up to date first."""
+ESTIMATE_STALE = -3
+"""theta is stale, and must be refreshed first."""
 
 
 @helper
@@ -65,7 +65,7 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     -------
     int
         (note n + first) n + second, see :func:`decoded`, and the round is counted; or ``NOT_FINITE_CODE``,
-        ``EXPLORATION_END_DUE`` or ``ESTIMATE_DUE``, and nothing was changed. (To return a tuple takes a microsecond.)
+        ``EXPLORATION_END_DUE`` or ``ESTIMATE_STALE``, and nothing was changed. (To return a tuple takes a microsecond.)
 
     Notes
     -----
@@ -75,8 +75,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     counters = state.counters[()]
     if exploration_end_is_due(counters):
         return EXPLORATION_END_DUE
-    if estimate_is_due(state, rule, counters.exploration_end >= 0):
-        return ESTIMATE_DUE
+    if estimate_is_stale(state, rule, counters.exploration_end >= 0):
+        return ESTIMATE_STALE
     n, d = contexts.shape
     for i in range(n):
         for k in range(d):
@@ -132,7 +132,7 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
     counters = state.counters[()]
     for row in range(contrasts.shape[0]):
         if out.size > 0:
-            if estimate_is_due(state, rule, True):
+            if estimate_is_stale(state, rule, True):
                 return STALE, row
             margin = 0.0
             for k in range(contrasts.shape[1]):
@@ -148,9 +148,9 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
 
 
 @kernel
-def estimate_is_old(agent: Any) -> bool:
-    """Whether theta is out of date. O(d)."""
-    return estimate_is_due(agent.state, agent.rule, True)
+def agent_is_stale(agent: Any) -> bool:
+    """Whether theta is stale: O(1) for our estimators, and for each stage."""
+    return estimate_is_stale(agent.state, agent.rule, True)
 
 
 @helper
@@ -201,7 +201,7 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     contrast = np.empty(d)
     for r in range(m):
         # before a number is drawn
-        if exploration_end_is_due(counters) or estimate_is_due(state, rule, counters.exploration_end >= 0):
+        if exploration_end_is_due(counters) or estimate_is_stale(state, rule, counters.exploration_end >= 0):
             return r
         contexts = chunk.contexts[r]
         draw(rule, rng, raw)

@@ -13,7 +13,7 @@ from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
-from fastcolst.policies.kernels import estimate_is_old, learn_log
+from fastcolst.policies.kernels import agent_is_stale, learn_log
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 
@@ -222,7 +222,7 @@ class LinearPolicy(Policy):
 
     def _estimate(self) -> Any:
         """The estimator's memory with theta up to date: a copy, if need be, since reading must change nothing."""
-        if not estimate_is_old(self._agent):
+        if not agent_is_stale(self._agent):
             return self._state.memory
         state = snapshot(self._state)
         state.refresh_estimate(self._rule)

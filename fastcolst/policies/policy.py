@@ -16,7 +16,7 @@ from fastcolst._compile import make_agent, one_line
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
 from fastcolst.policies.duel import Asked, Duel, name_the_same
-from fastcolst.policies.kernels import ESTIMATE_DUE, choose, estimate_is_old, learn_answer, play
+from fastcolst.policies.kernels import ESTIMATE_STALE, agent_is_stale, choose, learn_answer, play
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.protocol import Chunk, draw_block
@@ -231,7 +231,7 @@ class Policy:
 
     def _choose_after_all(self, code: int, contexts: NDArray[np.float64], buffers: Buffers) -> int:
         """Choose once more when the estimate had to come first; refuse contexts that overflow."""
-        if code == ESTIMATE_DUE:
+        if code == ESTIMATE_STALE:
             self._state.refresh_estimate(self._rule)
             self._note_status()
             code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
@@ -429,7 +429,7 @@ class Policy:
 
     def _refresh_estimate(self) -> bool:
         """Bring the estimate up to date if that is due; False when it was not."""
-        if not estimate_is_old(self._agent):
+        if not agent_is_stale(self._agent):
             return False
         self._state.refresh_estimate(self._rule)
         return True

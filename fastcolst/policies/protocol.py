@@ -21,7 +21,7 @@ __all__ = [
     "Chunk",
     "draw",
     "draw_block",
-    "estimate_is_due",
+    "estimate_is_stale",
     "n_raw",
     "select",
     "update",
@@ -62,7 +62,7 @@ class Chunk(NamedTuple):
 
 
 @generic
-def estimate_is_due(self: Any, rule: Any, wanted: bool) -> bool:
+def estimate_is_stale(self: Any, rule: Any, wanted: bool) -> bool:
     """Whether the state's Python method ``refresh_estimate(rule)`` must come next.
 
     ``wanted`` says whether theta is about to be used. A state without an estimate has no such method.

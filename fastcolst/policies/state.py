@@ -95,7 +95,7 @@ class LinearState(NamedTuple):
         memory = grown(rule.estimator, self.memory, n)
         return self if memory is self.memory else self._replace(memory=memory)
 
-    def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
+    def estimate_is_stale(self, rule: Any, wanted: bool) -> bool:
         """Whether theta is out of date."""
         return is_stale(rule.estimator, self.memory, wanted)
 

@@ -66,7 +66,7 @@ class StageState(NamedTuple):
             np.zeros((n_stages + 1, len(REASONS)), np.int64),
         )
 
-    def estimate_is_due(self, rule: Any, wanted: bool) -> bool:
+    def estimate_is_stale(self, rule: Any, wanted: bool) -> bool:
         """Whether the theta of some stage is out of date; only that of stage 1 is looked at closely."""
         n_stale = 0
         for s in range(self.stale.size):
