@@ -185,6 +185,8 @@ class Arrays:
                 name = member.filename.removesuffix(".npy")
                 if name in self._members:
                     raise FileFormatError(f"{path!r} has two arrays with the name {name!r}")
+                if member.comment:  # a damaged length makes one of the members after this
+                    raise FileFormatError(f"array {name!r} of {path!r} has a comment, as numpy.savez writes none")
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise FileFormatError(f"array {name!r} of {path!r} is neither stored nor deflated")
                 self._zip.open(member).close()

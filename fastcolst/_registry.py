@@ -158,9 +158,10 @@ def find(kind: str, name: str) -> Any:
     ValueError
         The module cannot be imported, or has no such class of this kind.
     """
-    if ":" not in name:
-        return _NAMED[kind].get(name)
-    found = imported(name)
+    text = plain_text(name)
+    if text is None or ":" not in text:
+        return _NAMED[kind].get(text or "")
+    found = imported(text)
     if not (_is_of(kind, found) or any(found is other for other in _NAMED[kind].values())):
         raise ValueError(f"{name!r}, which is no {kind}: a class with the methods {', '.join(METHODS[kind])} is wanted")
     return found

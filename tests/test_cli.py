@@ -702,3 +702,17 @@ def test_cache_tells_the_place_and_the_size_and_clear_empties_it(
 
 def test_a_wrong_action_of_the_cache_is_told_in_one_line(capsys: pytest.CaptureFixture[str]):
     assert error_of(["cache", "empty"], capsys).startswith("argument action: invalid choice: 'empty'")
+
+
+def test_an_error_in_code_of_ones_own_keeps_its_traceback(tmp_path, monkeypatch):
+    """One line would not say where it is; what a person typed wrong is still one line."""
+    (tmp_path / "own_idea.py").write_text(
+        "class Idea:\n    def select(self, contexts):\n        return contexts @ [1.0, 2.0], 0\n"
+        "    def update(self, duel, won):\n        pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="matmul") as caught:
+        main(["simulate", "--policies", "own_idea:Idea", "--horizon", "10", "--runs", "1", "--features", "3"])
+    assert caught.traceback[-1].path.name == "own_idea.py" and "run 0" in "".join(caught.value.__notes__)
+    assert main(["simulate", "--policies", "own_idea:Other"]) == 2
+    sys.modules.pop("own_idea")

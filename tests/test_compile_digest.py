@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -242,6 +244,23 @@ def test_neither_the_process_nor_the_folder_counts(shop, tmp_path):
             seen.add(done.stdout.strip())
     assert len(seen) == 1 and None not in seen
     assert list(elsewhere.glob("__pycache__/shop_rules*.pyc"))
+
+
+def test_copying_and_pickling_objects_change_no_digest(shop):
+    """Python then notes in the class which slots its objects have."""
+
+    def made():
+        return shop.load().Other(0.75)
+
+    before = code_digest(type(made()))
+    for use in (copy.copy, copy.deepcopy, lambda thing: pickle.dumps(thing, protocol=2)):
+        use(made())
+        assert code_digest(type(made())) == before is not None
+    (shop.folder / "shop_plain.py").write_text("class Plain:\n    def select(self, contexts):\n        return 0, 1\n")
+    plain = shop.load("shop_plain").Plain
+    before = code_digest(plain)
+    copy.deepcopy(plain())
+    assert "__slotnames__" in vars(plain) and code_digest(plain) == before is not None
 
 
 def test_classes_of_one_name_and_code_differ_by_their_module(shop):

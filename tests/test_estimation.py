@@ -20,7 +20,6 @@ from fastcolst.estimation.estimators import engine_of, estimator_of
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, learn
 from fastcolst.estimation.push import implicit_slope
-from fastcolst.estimation.records import Settings
 from fastcolst.estimation.sgd import SGD, SGDMemory
 
 MODELS = [BradleyTerry(1.5), Thurstone(0.7), ExponentialNoise(2.0)]
@@ -402,7 +401,7 @@ def test_what_is_not_an_estimator_is_named(value, message):
 def test_the_slope_of_an_implicit_step_solves_its_equation(model, score, margin, log_variance):
     """s = S(e + q s), and the curvature is that of this margin."""
     twin, q = getattr(ref, type(model).__name__)(model[0]), 10.0**log_variance
-    objective = Objective(model, score, 0.0, math.inf, True, Settings())
+    objective = Objective(model, score, 0.0, math.inf, True)
     s, w = implicit_slope(objective, margin, q)
 
     def excess(s):

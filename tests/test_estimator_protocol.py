@@ -230,6 +230,10 @@ def test_one_pass_refuses_what_overflows_and_goes_on():
     assert learned(np.full(2, 1e200)) == protocol.OVERFLOW
     assert memory.theta.tobytes() == before[0].tobytes() and memory.progress["learned"] == before[1]
     assert learned(np.ones(2)) == LEARNED and memory.theta[0] > before[0][0]
+    huge = fc.CoLSTIM(2, estimator=fc.OnlineNewton(history=0, ridge=1e-100), exploration_rounds=0, rng=0)
+    with pytest.raises(ValueError, match="overflows"):
+        huge.learn([[2e132, 0.0]], [[0.0, 3e132]])
+    assert not huge.theta.any()
 
 
 def test_ties_and_weights_are_those_of_the_reference():

@@ -171,3 +171,38 @@ def test_what_extend_lists_is_there_and_explained():
         value = getattr(extend, name)
         assert value.__doc__ if inspect.isfunction(value) or inspect.isclass(value) else value is not None, name
     assert fc.extend is extend
+
+
+@pytest.mark.parametrize("second", ["n_arms", "-1", "10**9"])
+def test_a_rule_that_chooses_arms_that_are_not_there_is_told(folder, second):
+    """Compiled code would read other memory, and go on with what it finds there."""
+    text = (folder / "greedy.py").read_text()
+    right = "return Choice(first, argmax(work[0]), 0)"
+    assert right in text
+    wrong = "return Choice(first, contexts.shape[1], 0)" if second == "n_arms" else f"return Choice(first, {second}, 0)"
+    (folder / "wrong.py").write_text(text.replace(right, wrong))
+    wrong_class = importlib.import_module("wrong").EpsilonGreedy
+    policy = wrong_class(2, estimator="sgd", ridge=1.0, exploration_rounds=0, epsilon=0.0, rng=1)
+    message = r"^round 1: \w+ chose arms that are not there; two of 0 to 3 are wanted"
+    with pytest.raises(ValueError, match=message):
+        policy.select(np.eye(4, 2))
+    assert policy.round == 0 and policy.pending == 0
+    with pytest.raises(ValueError, match=r"round 1: \w+ chose arms that are not there"):
+        fc.simulate({"w": policy}, fc.Scenario.easy(n_arms=4, n_features=2), horizon=20, rng=1)
+    sys.modules.pop("wrong")
+
+
+def test_a_rule_that_kernels_do_not_know_is_named_when_its_policy_is_built(folder):
+    text = (folder / "greedy.py").read_text()
+    for name, changed, message in (
+        ("plainrule", text.replace("@fc.register\n", ""), r"GreedyRule is not registered; put @fc.register"),
+        (
+            "shortrule",
+            text.replace("def n_raw(", "def n_row("),
+            r"GreedyRule\w* lacks n_raw; a rule has the methods",
+        ),
+    ):
+        (folder / f"{name}.py").write_text(changed)
+        with pytest.raises(TypeError, match=message):
+            importlib.import_module(name).EpsilonGreedy(2)
+        sys.modules.pop(name)

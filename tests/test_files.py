@@ -327,3 +327,16 @@ def test_as_many_tables_as_are_wanted_are_made():
     assert MOST_TABLES == len(list(expand(table, "t")))
     with pytest.raises(ValueError, match=r"^t: its grid has 20,000 points"):
         next(expand({**table, "theta": [[1.0], [2.0]]}, "t"))
+
+
+def test_a_member_that_a_damaged_length_hides_is_missed(tmp_path):
+    """The directory's entry of b then has what follows for its comment."""
+    path = tmp_path / "arrays.npz"
+    np.savez(path, a=np.zeros(3), b=np.ones(2), maximize=False)
+    data = bytearray(path.read_bytes())
+    entry = data.index(b"b.npy", data.index(b"PK\x01\x02")) - 46
+    assert data[entry : entry + 4] == b"PK\x01\x02"
+    data[entry + 32] = 0x3A  # bytes of comment: those of the entry of maximize, 46 and its name
+    path.write_bytes(data)
+    with pytest.raises(fc.FileFormatError, match=r"array 'b' of '.*' has a comment"), _files.open_arrays(path):
+        pass

@@ -19,6 +19,7 @@ from fastcolst.estimation.mle import objective_of
 from fastcolst.estimation.newton import distance, maximise, solve
 from fastcolst.estimation.push import push
 from fastcolst.estimation.records import STATUSES as WORDS
+from fastcolst.estimation.records import Settings
 
 pytestmark = pytest.mark.jit  # passes over thousands of comparisons take hours in plain Python
 
@@ -391,6 +392,16 @@ def test_comparisons_of_a_new_kind_keep_the_tolerance():
     assert max(audits) <= 1.5
 
 
+def test_a_step_along_which_the_slope_is_not_positive_is_not_cut_back():
+    """Features of 1e7 on a small ball leave nothing of the slope but rounding; it was divided by a difference of 0."""
+    rows = np.array([[-25494587.245165605, 2.3878700741163447e-05], [5.533852380278805, -1.6368752308775948e-06]])
+    contrasts = np.vstack([rows, [0.0011465774802203827, 0.6939925149849769]])
+    estimator = fc.MLE(tolerance=1e-10, ridge=1e-12, radius=1.0)
+    policy = fc.CoLSTIM(2, comparison="thurstone", estimator=estimator, exploration_rounds=0)
+    policy.learn_and_predict(contrasts, [True, False, False])
+    assert np.linalg.norm(policy.theta) <= 1.0 + 1e-9
+
+
 @pytest.mark.parametrize("power", [-400, 300])
 def test_powers_of_two_in_the_features_change_no_pass(power):
     rng = np.random.default_rng(5)
@@ -457,7 +468,7 @@ def learned_and_a_little_more(contrasts, wins, *, model=None, score="likelihood"
     policy = fc.CoLSTIM(contrasts.shape[1], comparison=model or "bradley-terry", estimator=fc.MLE(1e-3, score=score))
     objective, step = objective_of(policy._rule.estimator, policy._rule.model), round(rest * len(wins))
     for _ in learned(policy, contrasts, wins, [len(wins) - times * step] + (times - 1) * [step]):
-        solve(objective, policy._state.memory, 1e-3)
+        solve(objective, Settings(), policy._state.memory, 1e-3)
     policy._learn_log(contrasts[-step:], wins[-step:], np.empty(0))
     return policy._state.memory, objective
 
@@ -465,7 +476,7 @@ def learned_and_a_little_more(contrasts, wins, *, model=None, score="likelihood"
 def off(objective, evidence):
     """Distance from the exact maximum, in standard errors; that and its M."""
     exact = copy.deepcopy(evidence)
-    penalised = maximise(objective, exact, 1e-10)
+    penalised = maximise(objective, Settings(), exact, 1e-10)
     return distance(evidence.theta, exact.theta, penalised), exact, penalised
 
 
@@ -516,13 +527,13 @@ def test_a_pass_without_the_information_finds_the_same_maximum():
     evidence.progress["kappa"] = 0.05  # as it is learned to be
     before, _, penalised = off(objective, evidence)
     factor, built = evidence.factor.copy(), evidence.features["built"].copy()
-    solve(objective, evidence, 1e-3)
+    solve(objective, Settings(), evidence, 1e-3)
     np.testing.assert_array_equal(evidence.factor, factor)
     np.testing.assert_array_equal(evidence.features["built"], built)
     assert evidence.progress["since_renewal"] == 1
     assert off(objective, evidence)[0] < 0.1 * before
     evidence.progress["since_renewal"] = 10**9  # now it is old
-    solve(objective, evidence, 1e-3)
+    solve(objective, Settings(), evidence, 1e-3)
     assert evidence.progress["since_renewal"] == 0
     np.testing.assert_allclose(information_of(evidence), penalised, rtol=1e-4, atol=1e-3)
 
@@ -537,7 +548,7 @@ def test_a_theta_that_is_far_away_is_found_all_the_same(way, old):
     if old:
         evidence.progress["since_renewal"] = 10**9
     before = evidence.progress["passes"].item()
-    solve(objective, evidence, 1e-3)
+    solve(objective, Settings(), evidence, 1e-3)
     assert off(objective, evidence)[0] <= 1e-3
     assert evidence.progress["passes"] > before + 2
 
@@ -550,11 +561,11 @@ def test_a_step_without_the_information_that_leaves_the_ball_is_not_taken():
     evidence.progress["kappa"], scale = 0.05, evidence.features["scale"]
     radius, inside = (np.linalg.norm(scale * theta) for theta in (off(objective, evidence)[1].theta, evidence.theta))
     free = copy.deepcopy(evidence)
-    solve(objective, free, 1e-3)
+    solve(objective, Settings(), free, 1e-3)
     assert free.progress["since_renewal"] > 0  # in a larger ball that step is taken
     before = evidence.progress["passes"].item()
     objective = objective._replace(radius=0.5 * (inside + radius))
-    solve(objective, evidence, 1e-3)
+    solve(objective, Settings(), evidence, 1e-3)
     assert evidence.progress["passes"] > before + 1
     assert WORDS[evidence.progress["status"]] == "boundary"
     assert np.linalg.norm(scale * evidence.theta) == pytest.approx(objective.radius, rel=1e-12)
@@ -844,6 +855,7 @@ def test_the_error_of_the_estimate_shrinks_like_one_over_the_root_of_t():
         (lambda: fc.MLE(ridge=-1.0), "MLE: ridge is -1.0"),
         (lambda: fc.MLE(radius="large"), "MLE: radius is 'large'"),
         (lambda: fc.MLE(radius=-2.0), "MLE: radius is -2.0"),
+        (lambda: fc.MLE(radius=1e-150), "MLE: radius is 1e-150"),
         (lambda: fc.MLE(radius=-1.0), "MLE: radius is -1.0"),
         (lambda: fc.MLE(radius=-math.inf), "MLE: radius is -inf"),
         (lambda: fc.MLE(radius=math.nan), "MLE: radius is nan"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from typing import Any, NamedTuple
 
+import inside
 import numpy as np
 import pytest
 from conftest import rounds
@@ -15,6 +17,7 @@ from scipy.stats import chi2
 
 import fastcolst as fc
 from fastcolst import reference, streams
+from fastcolst.extend import LEARNED, OVERFLOW
 from fastcolst.policies.kernels import choose, decoded
 
 MODELS = {
@@ -469,3 +472,65 @@ def test_random_wide_pairs_are_uniform():
     expected = n_draws / allowed.sum()
     statistic = float(np.sum((seen[allowed] - expected) ** 2) / expected)
     assert statistic < chi2.isf(1e-4, allowed.sum() - 1)
+
+
+@pytest.mark.parametrize("estimator", ["mle", "online-newton", "sgd"])
+@pytest.mark.parametrize("policy", [fc.SupCoLSTIM, fc.StaD])
+def test_stages_open_after_a_long_exploration(policy, estimator):
+    """What stage 1 has learned fills more than the blocks that a history begins with."""
+    rng = np.random.default_rng(0)
+    long = policy(2, horizon=10_000, exploration_rounds=1100, estimator=estimator, rng=1)
+    for _ in range(1105):
+        duel = long.select(rng.normal(size=(4, 2)))
+        if not duel.is_self:
+            long.update(duel, bool(duel.contrast[0] + rng.logistic() > 0))
+    assert long.status != "exploring" and all(long.stage(s).count >= 1100 for s in range(1, long.n_stages + 1))
+
+
+class Sum(NamedTuple):
+    theta: Any
+    learned: Any
+
+
+class Refusing(NamedTuple):
+    """Half steps, of which none may lead beyond a bound."""
+
+    most: float
+
+    def memory(self, n_features):
+        return Sum(np.zeros(n_features), np.zeros((), np.int64))
+
+    def learn(self, model, memory, contrast, share, weight):
+        if abs(memory.theta[0] + (share - 0.5) * contrast[0]) > self.most:
+            return OVERFLOW
+        for k in range(contrast.size):
+            memory.theta[k] += (share - 0.5) * contrast[k]
+        memory.learned[()] += 1
+        return LEARNED
+
+
+def test_a_late_answer_that_one_stage_refuses_teaches_none():
+    """Answers to the exploration teach all stages; here the first would take what a later one does not."""
+    rng, late = np.random.default_rng(0), []
+    policy = fc.StaD(2, horizon=64, estimator=Refusing(1e9), exploration_rounds=12, width_scale=1.0, rng=1)
+    while policy.status == "exploring":
+        duel = policy.select(rng.normal(size=(4, 2)))
+        if len(late) < 4:
+            late.append(duel)
+        else:
+            policy.update(duel, duel.contrast[0] > 0)
+    for _ in range(3):
+        duel = policy.select(rng.normal(size=(4, 2)))
+        if not duel.is_self:
+            policy.update(duel, duel.contrast[0] < 0)
+    first, later = (abs(policy.stage(s).theta[0]) for s in (1, 2))
+    assert first < later  # so that a bound lies between them
+    policy = pickle.loads(pickle.dumps(policy))
+    rule = inside.rule_of(policy)
+    policy._start(rule._replace(estimator=Refusing(later)), inside.state_of(policy))
+    before = inside.snapshot(policy)
+    duel = max(late, key=lambda duel: abs(duel.contrast[0]))
+    for _ in range(3):
+        with pytest.raises(ValueError, match="overflows"):
+            policy.update(duel, duel.contrast[0] > 0)
+        assert inside.snapshot(policy) == before and policy.pending == len(late)

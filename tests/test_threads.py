@@ -239,3 +239,31 @@ def test_a_policy_may_ask_another_one_for_its_contexts() -> None:
 
     in_threads(serve)
     assert first.round == second.round == N_THREADS // 2 * rounds(100, 5)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("policy", [fc.CoLSTIM, fc.StaD])
+def test_no_kernel_hands_python_a_tuple_of_ours(policy):
+    """Numba builds one by a function in Python and does not look whether that failed: Ctrl-C there ends the process."""
+    rng, built = np.random.default_rng(0), []
+    ours = policy(3, horizon=1000, exploration_rounds=20, rng=1)
+
+    def used():
+        winners, losers = rng.normal(size=(2, 100, 3))
+        ours.learn(winners, losers)
+        for _ in range(60):
+            duel = ours.select(rng.normal(size=(4, 3)))
+            ours.update(duel, bool(duel.contrast[0] > 0))
+        return ours.theta, ours.status, ours.audit(), ours.probability(winners, losers)
+
+    def profile(frame, event, _):
+        if event == "call" and frame.f_code.co_name == "_numba_unpickle":
+            built.append(frame.f_back.f_code.co_name)
+
+    used()
+    sys.setprofile(profile)
+    try:
+        used()
+    finally:
+        sys.setprofile(None)
+    assert built == []

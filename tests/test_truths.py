@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -53,6 +53,32 @@ def test_the_truth_is_the_function_and_luck_and_contexts_are_those_of_a_linear_o
         expected = many(x[np.newaxis])[0] if utility is many else utility(x)
         np.testing.assert_allclose(chunk.utilities[r], expected, rtol=1e-12)
         assert chunk.best[r] == chunk.utilities[r].max()
+
+
+class Spread(NamedTuple):
+    """A law of somebody's own."""
+
+    side: float = 2.0
+
+    def fill(self, rng, out):
+        for i in range(out.shape[0]):
+            for k in range(out.shape[1]):
+                out[i, k] = self.side * rng.random()
+
+
+GIVEN = np.random.default_rng(0).normal(size=(40, N, D))
+
+
+@pytest.mark.parametrize("contexts", ["ball", "fixed", GIVEN[0], GIVEN, Spread(3.0)])
+@pytest.mark.parametrize("truth", [{"theta": [1.0, -2.0, 0.5]}, {"utility": bump, "n_features": D}])
+def test_arguments_come_back_and_build_the_same_runs(contexts, truth):
+    scenario = fc.Scenario(**truth, n_arms=N, contexts=contexts, comparison="thurstone")
+    arguments = scenario.get_params()
+    assert arguments.pop("name", "utility") == "utility" and set(arguments) >= set(truth)
+    twin = fc.Scenario(**arguments)
+    assert repr(twin) == repr(scenario) and twin.n_rounds == scenario.n_rounds
+    for one, other in zip(chunk_of(scenario), chunk_of(twin), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_identical_rows_and_columns_do_not_fool_it():

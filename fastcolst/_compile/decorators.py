@@ -25,6 +25,7 @@ __all__ = [
     "generic",
     "helper",
     "in_kernels",
+    "is_registered",
     "kernel",
     "overload_in_kernels",
     "plain",
@@ -196,6 +197,11 @@ def _tell_apart(cls: type) -> None:
     renamed.__name__ = next(free for n in itertools.count(2) if (free := f"{name}_{n}") not in _NAMED)
     renamed.__repr__ = lambda self: shown(self).replace(renamed.__name__, name, 1)  # type: ignore[misc, assignment]
     _NAMED[renamed.__name__] = renamed
+
+
+def is_registered(cls: type) -> bool:
+    """Whether kernels know the methods of a class."""
+    return cls in _REGISTERED
 
 
 def _refuse_rebinding(cls: type, method: Any) -> None:

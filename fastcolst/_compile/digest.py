@@ -33,6 +33,8 @@ _VERSIONED = {PACKAGE, "numba", "llvmlite", "numpy", "scipy"}
 _STANDARD = Path(os.__file__).resolve().parent
 _EXTENDING = re.compile(r"^numba\.core|(^|\.)(extending|experimental)$")
 """What modules that extend Numba import."""
+_ADDED_LATER = ("__slotnames__",)
+"""What Python adds to a class by itself: this when an object is first copied or pickled."""
 _HAS_DOCSTRING = 0x4000000
 """A flag of code since Python 3.13; before, a function's first constant is its docstring if it is a text."""
 
@@ -226,7 +228,7 @@ class _Reader:
         fields = getattr(cls, "_fields", ())
         self.read(fields)
         self.read(getattr(cls, "_field_defaults", {}))
-        generated = {*fields, *vars(_BareTuple if fields else _Bare)}
+        generated = {*fields, *vars(_BareTuple if fields else _Bare), *_ADDED_LATER}
         self._read_named({name: value for name, value in vars(cls).items() if name not in generated})
 
     def _read_named(self, values: dict[str, Any]) -> None:

@@ -11,11 +11,12 @@ import contextlib
 import logging
 import os
 import sys
+import traceback
 import warnings
 from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any
 
-from fastcolst._compile import one_line
+from fastcolst._compile import is_versioned, one_line
 from fastcolst._interrupt import INTERRUPTED, TOLD
 from fastcolst.cli.arguments import parser
 from fastcolst.cli.commands import COMMANDS
@@ -66,9 +67,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit complains again
         return PIPE_CLOSED
     except (ValueError, OSError, ImportError, MemoryError, ArithmeticError, BrokenExecutor) as error:
+        if _is_of_users_code(error):  # which its author mends by the traceback
+            raise
         print(f"fastcolst: error: {_one_line(error)}", file=sys.stderr)
         return WRONG_INPUT
     return 0
+
+
+def _is_of_users_code(error: BaseException) -> bool:
+    """Whether an error was raised in a run by people's own code, and not by that of an installed package."""
+    if not getattr(error, "__notes__", ()):  # which say whose run it was
+        return False
+    *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
+    return not is_versioned(innermost.f_globals.get("__name__")) and "site-packages" not in innermost.f_code.co_filename
 
 
 def _one_line(error: BaseException) -> str:

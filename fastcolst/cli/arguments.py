@@ -109,8 +109,8 @@ def _add_simulate(commands: Any) -> None:
     add = command.add_argument_group("problem").add_argument
     norms = "easy, medium or hard: norm of the true parameter below 1/sqrt(D), up to 1, or up to sqrt(D)"
     add("--scenario", metavar="NAME", default="hard", help=f"{norms}; or module:Class [%(default)s]")
-    add("--arms", type=int, default=50, metavar="N", help="arms in a round [%(default)s]")
-    add("--features", type=int, default=10, metavar="D", help="features of an arm [%(default)s]")
+    add("--arms", type=int, metavar="N", help="arms in a round [the scenario's own default; 50 of ours]")
+    add("--features", type=int, metavar="D", help="features of an arm [the scenario's own default; 10 of ours]")
     add("--horizon", type=int, default=10_000, metavar="T", help="rounds in a run [%(default)s]")
     add("--runs", type=int, default=10, help="independent repetitions [%(default)s]")
     add("--seed", type=int, help="same seed, same numbers [a fresh one, which is reported]")
@@ -228,7 +228,8 @@ def _add_output(group: Any, extensions: Iterable[str]) -> None:
 def new_scenario(arguments: argparse.Namespace) -> Any:
     """Build a scenario from those options that it has."""
     options = {"n_arms": arguments.arms, "n_features": arguments.features, "comparison": arguments.comparison}
-    return scenario_of({"name": arguments.scenario}, "argument --scenario", options)
+    given = {name: value for name, value in options.items() if value is not None}
+    return scenario_of({"name": arguments.scenario}, "argument --scenario", given)
 
 
 def policy_names(text: str) -> list[str]:

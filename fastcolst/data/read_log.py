@@ -195,7 +195,7 @@ def _read(request: Request) -> _Raw:
     """Open the file, here for all formats, so that only its content is left to blame for what follows."""
     path, name = request.path, request.path.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet", ".npz")):
-        raise ValueError(f"path {path!r} must end in .csv, .csv.gz, .parquet or .npz")
+        raise ValueError(f"path {brief(path)} must end in .csv, .csv.gz, .parquet or .npz")
     with opened(path) as file:
         if name.endswith(".npz"):
             return _from_archive(Arrays(file, path), request)

@@ -25,6 +25,7 @@ __all__ = ["Fit", "fit", "fitted", "warn_of"]
 TOLERANCE = 1e-7
 """Standard errors to which Newton's method is asked for the maximum; its last step squares them."""
 
+SETTINGS = Settings()
 REST = 1e-9
 """Standard errors by which theta may move when the search starts again from where it ended."""
 
@@ -186,10 +187,10 @@ def fitted(
     scales = np.abs(rows).max(axis=0)
     _check_sizes(name, scales, penalty)
 
-    objective = Objective(model, kind, penalty, bound, is_auto, Settings())
+    objective = Objective(model, kind, penalty, bound, is_auto)
     lost = tried - won
     signed = np.concatenate([rows[won > 0.0], -rows[lost > 0.0]])
-    evidence = Evidence.new(History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]])), objective.settings)
+    evidence = Evidence.new(History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]])), SETTINGS)
     evidence.features["scale"] = scales
     _maximise(objective, evidence)
     theta, status = evidence.theta, int(evidence.progress["status"])
@@ -264,7 +265,7 @@ def _maximise(objective: Objective, evidence: Evidence) -> None:
     progress = evidence.progress
     while progress["passes"] < MOST_PASSES:
         before = evidence.theta.copy()
-        penalised = maximise(objective, evidence, TOLERANCE)
+        penalised = maximise(objective, SETTINGS, evidence, TOLERANCE)
         moved = evidence.theta - before
         if progress["status"] != NOT_CONVERGED and moved @ penalised @ moved <= REST**2:
             return

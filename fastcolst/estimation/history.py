@@ -177,19 +177,20 @@ def append(history: Any, contrast: Any, sign: float, weight: float) -> None:
 
     A block is filled with zeros when it is begun: rows of zeros add nothing to any sum.
     """
+    blocks, owned = history.blocks, history.owned
     size = history.size[0]
     row = size % ROWS
     if row == 0:
         number = history.used[0]
-        for k in range(history.blocks.shape[1]):  # a slice would take longer to compile
-            for j in range(history.blocks.shape[2]):
-                history.blocks[number, k, j] = 0.0
-        history.owned[size // ROWS] = number
+        for k in range(blocks.shape[1]):  # a slice would take longer to compile
+            for j in range(blocks.shape[2]):
+                blocks[number, k, j] = 0.0
+        owned[size // ROWS] = number
         history.used[0] = number + 1
-    number = history.owned[size // ROWS]
+    number = owned[size // ROWS]
     for k in range(contrast.size):
-        history.blocks[number, k, row] = sign * contrast[k]
-    history.blocks[number, contrast.size, row] = weight
+        blocks[number, k, row] = sign * contrast[k]
+    blocks[number, contrast.size, row] = weight
     history.size[0] = size + 1
 
 

@@ -37,9 +37,8 @@ def objective_of(steps: Any, model: Any) -> Objective:
     """What an MLE minimises; the radius is that which its number stands for."""
     radius = steps.radius
     is_auto = radius < 0.0
-    return Objective(
-        model, steps.score, steps.ridge, AUTO_RADIUS if is_auto else radius, is_auto or radius == np.inf, steps.settings
-    )
+    bound = AUTO_RADIUS if is_auto else radius
+    return Objective(model, steps.score, steps.ridge, bound, is_auto or radius == np.inf)
 
 
 @register
@@ -113,7 +112,7 @@ class MLESteps(NamedTuple):
 
     def refresh(self, model: Any, memory: Evidence) -> None:
         """Bring theta within the tolerance of the maximum."""
-        solve(plain(objective_of)(self, model), memory, self.tolerance)
+        solve(plain(objective_of)(self, model), self.settings, memory, self.tolerance)
 
     def audit(self, model: Any, memory: Evidence) -> float:
         """Distance of theta from the exact maximum, in standard errors; a solve from theta, O(n d^2) a pass."""
@@ -123,7 +122,7 @@ class MLESteps(NamedTuple):
             features=memory.features.copy(),
             progress=memory.progress.copy(),
         )
-        penalised = maximise(plain(objective_of)(self, model), exact, EXACT)
+        penalised = maximise(plain(objective_of)(self, model), self.settings, exact, EXACT)
         return distance(memory.theta, exact.theta, penalised)
 
 

@@ -66,12 +66,13 @@ class Search(NamedTuple):
     n_wrong: int
 
 
-def solve(objective: Objective, evidence: Evidence, tolerance: float) -> None:
+def solve(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> None:
     """Minimise the loss on the ball by Newton's method, from ``evidence.theta``.
 
     Parameters
     ----------
     objective : Objective
+    settings : Settings
     evidence : Evidence
         The history and the features' scales are read, all else is overwritten.
     tolerance : float
@@ -93,20 +94,20 @@ def solve(objective: Objective, evidence: Evidence, tolerance: float) -> None:
     Nocedal, Wright (2006), Numerical optimization, section 4.3, for the secular equation.
     """
     with np.errstate(all="ignore"):
-        _solved(objective, evidence, tolerance)
+        _solved(objective, settings, evidence, tolerance)
 
 
-def maximise(objective: Objective, evidence: Evidence, tolerance: float) -> Array:
+def maximise(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> Array:
     """As :func:`solve` from theta alone, whatever is warm; returns M = H + mu D^2 before the last step, (d, d)."""
     evidence.progress["warm"] = 0
     with np.errstate(all="ignore"):
-        return _solved(objective, evidence, tolerance)
+        return _solved(objective, settings, evidence, tolerance)
 
 
-def _solved(objective: Objective, evidence: Evidence, tolerance: float) -> Array:
+def _solved(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> Array:
     """Search, take the last step if the search is settled, and note how things stand."""
     features, start = evidence.features, Progress(*evidence.progress.item())
-    found = _search(objective, evidence, start, tolerance)
+    found = _search(objective, settings, evidence, start, tolerance)
     theta, last = found.theta, found.last
     if last.factor is not evidence.factor:
         evidence.factor[:] = last.factor
@@ -138,9 +139,9 @@ def _solved(objective: Objective, evidence: Evidence, tolerance: float) -> Array
     return last.penalised
 
 
-def _search(objective: Objective, evidence: Evidence, start: Progress, tolerance: float) -> Search:
+def _search(objective: Objective, settings: Settings, evidence: Evidence, start: Progress, tolerance: float) -> Search:
     """Pass by pass towards the maximum; nothing is changed."""
-    settings, radius, metric = objective.settings, objective.radius, _metric(objective, evidence)
+    radius, metric = objective.radius, _metric(objective, evidence)
     scales, built = evidence.features["scale"], evidence.features["built"].copy()
     goal, unit = settings.goal * tolerance, _unit(objective.model)
     near = start.warm == 1 and start.multiplier == 0.0
@@ -161,7 +162,7 @@ def _search(objective: Objective, evidence: Evidence, start: Progress, tolerance
         n_wrong = _pass(objective, evidence, trial, gradient, information)
         n_passes += 1
         slope = float(gradient @ last.step)
-        if slope < -settings.most_turn * slope_before and n_passes < settings.most_passes:
+        if slope_before > 0.0 and slope < -settings.most_turn * slope_before and n_passes < settings.most_passes:
             fraction *= max(SHORTEST_CUT, slope_before / (slope_before - slope))
             continue
         theta = trial

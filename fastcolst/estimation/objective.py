@@ -22,10 +22,10 @@ __all__ = ["Objective", "slope_and_curvature"]
 
 
 class Objective(NamedTuple):
-    """What is minimised, and how.
+    """What is minimised.
 
-    The model; which score (0 likelihood, 1 residual); the ridge; the radius of the ball; whether m, by which the ball
-    measures theta, are the scales of the features, or all 1; the :class:`fastcolst.estimation.records.Settings`.
+    The model; which score (0 likelihood, 1 residual); the ridge; the radius of the ball; and whether m, by which the
+    ball measures theta, are the scales of the features, or all 1.
     """
 
     model: Any
@@ -33,7 +33,6 @@ class Objective(NamedTuple):
     ridge: float
     radius: float
     scaled: bool
-    settings: Any
 
 
 @helper

@@ -21,6 +21,8 @@ from fastcolst.estimation.words import SCORES, ridge_of, score_of, stands_for
 
 __all__ = ["OnlineNewton", "OnlineNewtonSteps"]
 
+SMALLEST_RIDGE = 1e-100
+"""With less, a first step may overflow."""
 START_TOLERANCE = 1e-3
 """Of the exact start, in standard errors: what comes after it adds fifty times as much."""
 
@@ -43,9 +45,10 @@ class OnlineNewtonSteps(NamedTuple):
                 f"OnlineNewton: history is {brief(given[0])}; a whole number of at least 0 and below 2^40 is wanted"
             )
         ridge = ridge_of("OnlineNewton", given[1])
-        if ridge == 0.0:
+        if ridge < SMALLEST_RIDGE:
             raise ValueError(
-                "OnlineNewton: ridge is 0.0; a positive number is wanted: separable answers have no maximum"
+                f"OnlineNewton: ridge is {ridge!r}; a number of at least {SMALLEST_RIDGE:g} is wanted: without a ridge "
+                "separable answers have no maximum, and one pass cannot go back"
             )
         return history, ridge, score_of("OnlineNewton", given[2])
 
@@ -81,7 +84,7 @@ class OnlineNewtonSteps(NamedTuple):
             return STALE
         if is_start and not keep(memory.history, contrast, share, weight):
             return FULL
-        objective = Objective(model, self.score, self.ridge, np.inf, True, self.settings)
+        objective = Objective(model, self.score, self.ridge, np.inf, True)
         calibrate(objective, memory, contrast, share, weight)
         limit = self.settings.longest_push if is_start else np.inf  # without a history there is nothing to solve
         if not learn_by_push(objective, memory, contrast, share, weight, limit) and not is_start:
@@ -101,11 +104,11 @@ class OnlineNewtonSteps(NamedTuple):
 
         At its end the information is that of theta, which is kept; and the test of predictions begins.
         """
-        objective = Objective(model, self.score, self.ridge, math.inf, True, self.settings)
+        objective = Objective(model, self.score, self.ridge, math.inf, True)
         if memory.progress["learned"] < self.history:
-            solve(objective, memory.evidence, START_TOLERANCE)
+            solve(objective, self.settings, memory.evidence, START_TOLERANCE)
             return
-        maximise(objective, memory.evidence, START_TOLERANCE)
+        maximise(objective, self.settings, memory.evidence, START_TOLERANCE)
         memory.calibration.sizes[:] = 0
         memory.progress["warm"] = 1
 

@@ -74,44 +74,86 @@ def unlearn(progress: Any) -> None:
 
 
 @helper
-def push(objective: Any, evidence: Any, contrast: Any, sign: float, weight: float, limit: float) -> bool:
+def push(  # noqa: C901 - one step, in the order of its formulas
+    objective: Any, evidence: Any, contrast: Any, sign: float, weight: float, limit: float
+) -> bool:
     """Move theta by an implicit Newton step: exact if all earlier terms of the loss were quadratic.
 
     S(e) = -psi'(e) is the slope of one comparison of weight 1 at the margin e = z~'theta. With v = M^-1 z~ and
     q = z~'v, the slope s at the new theta + s v solves s = weight S(e + q s). Then theta += s v, and the curvature at
-    the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and leaves theta and the
-    multiplier as they are, when the step would be longer than ``limit`` standard errors, or leads out of the ball or
-    off its boundary. The factor may hold the comparison already, so that a solve must come next.
+    the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and
+    leaves theta and the multiplier as they are, when the step would be longer than ``limit`` standard errors, or lead
+    out of the ball or off its boundary. The factor may hold the comparison already, so that a solve must come next.
 
     O(d^2).
     """
-    theta, scratch, progress = evidence.theta, evidence.scratch, evidence.progress[()]
+    theta, factor, features, scratch = evidence.theta, evidence.factor, evidence.features, evidence.scratch
+    progress = evidence.progress[()]
     whitened, v, work = scratch[0], scratch[1], scratch[4]
-    own = whiten_contrast(evidence.factor, contrast, whitened)  # z'M^-1 z
+    on_ball = progress.multiplier > 0.0
+    own = whiten_contrast(factor, contrast, whitened)  # z'M^-1 z
     if not own < np.inf:
         return False
-    q, change = own, 0.0
-    unwhiten(evidence.factor, whitened, v)
-    if progress.multiplier > 0.0:
+    q, change = own, 0.0  # the latter of the multiplier, for a slope of 1
+    if on_ball:
+        unwhiten(factor, whitened, v)
         change = sign * _make_tangent(objective, evidence)
         q = max(0.0, dot(v, contrast))
-    e = sign * dot(theta, contrast)
-    s, w = implicit_slope(objective, e, weight * q)
+    s, w = implicit_slope(objective, sign * dot(theta, contrast), weight * q)
     s, w = weight * s, weight * w
     if not s * np.sqrt(q) <= limit or not progress.multiplier + s * change >= 0.0:
         return False
-    root = np.sqrt(w)
-    for k in range(theta.size):
-        whitened[k] *= root
-        v[k] = theta[k] + sign * s * v[k]
+    root, length = np.sqrt(w), sign * s
     if root > 0.0:
-        rank_one_inverse(evidence.factor, whitened, work)
-    if not _stays_on_course(objective, evidence, s * change):
+        for k in range(theta.size):
+            whitened[k] *= root
+        rank_one_inverse(factor, whitened, work)  # leaves root M^-1 z in its work
+    direction = v
+    if not on_ball and root > 0.0:
+        direction, length = work, length / root
+    elif not on_ball:
+        unwhiten(factor, whitened, v)
+    square = 0.0
+    for k in range(theta.size):
+        v[k] = theta[k] + length * direction[k]
+        scaled = _metric(objective, features, k) * v[k]
+        square += scaled * scaled
+    if on_ball:
+        if not _return_to_ball(objective, evidence, square, s * change):
+            return False
+    elif not square <= objective.radius * objective.radius:
         return False
     progress.leverage = max(progress.leverage, progress.learned * own / (1.0 + w * own))
     progress.walked += s * s * q
-    _move(evidence, contrast, sign * s, w)
+    margin = _move(theta, features, v, contrast)
+    progress.returned += w * margin * margin
+    square, widest = _drift_by(theta, features, contrast, sign * s + w * margin)
+    progress.moved = np.sqrt(square)
+    progress.reach = progress.unit * np.sqrt(min(widest, progress.leverage / progress.learned * square))
     return True
+
+
+@helper
+def _move(theta: Any, features: Any, trial: Any, contrast: Any) -> float:
+    """Move theta to the trial; returns z'(theta - anchor). O(d)."""
+    margin = 0.0
+    for k in range(theta.size):
+        theta[k] = trial[k]
+        margin += contrast[k] * (theta[k] - features[k].anchor)
+    return margin
+
+
+@helper
+def _drift_by(theta: Any, features: Any, contrast: Any, pull: float) -> tuple[float, float]:
+    """Add what a comparison pulled to the drift; returns |Delta|_M^2 and sum (max|z_k| Delta_k)^2. O(d)."""
+    square, widest = 0.0, 0.0
+    for k in range(theta.size):
+        way = theta[k] - features[k].anchor
+        features[k].drift += pull * contrast[k]
+        square += features[k].drift * way
+        scaled = features[k].scale * way
+        widest += scaled * scaled
+    return square, widest
 
 
 @helper
@@ -131,41 +173,6 @@ def _make_tangent(objective: Any, evidence: Any) -> float:
     for k in range(theta.size):
         v[k] -= tilt * inward[k]
     return float(tilt)
-
-
-@helper
-def _stays_on_course(objective: Any, evidence: Any, change: float) -> bool:
-    """Whether the trial in ``scratch[1]`` lies in the ball, or could be taken back to the boundary it came from."""
-    trial, square = evidence.scratch[1], 0.0
-    for k in range(trial.size):
-        scaled = _metric(objective, evidence.features, k) * trial[k]
-        square += scaled * scaled
-    if evidence.progress[()].multiplier > 0.0:
-        return _return_to_ball(objective, evidence, square, change)
-    return bool(square <= objective.radius * objective.radius)
-
-
-@helper
-def _move(evidence: Any, contrast: Any, length: float, w: float) -> None:
-    """Move theta to the trial in ``scratch[1]``, and note how far it is from the anchor now.
-
-    ``length`` is s with the sign of the answer and ``w`` the curvature that entered M. O(d).
-    """
-    theta, features, progress, trial = evidence.theta, evidence.features, evidence.progress[()], evidence.scratch[1]
-    margin = 0.0
-    for k in range(theta.size):
-        theta[k] = trial[k]
-        margin += contrast[k] * (theta[k] - features[k].anchor)
-    progress.returned += w * margin * margin
-    pull, square, widest = length + w * margin, 0.0, 0.0
-    for k in range(theta.size):
-        way = theta[k] - features[k].anchor
-        features[k].drift += pull * contrast[k]
-        square += features[k].drift * way
-        scaled = features[k].scale * way
-        widest += scaled * scaled
-    progress.moved = np.sqrt(square)
-    progress.reach = progress.unit * np.sqrt(min(widest, progress.leverage / progress.learned * square))
 
 
 @helper

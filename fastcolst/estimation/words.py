@@ -83,6 +83,6 @@ def radius_of(owner: str, value: Any, wanted: str = "a positive number or None")
     radius = number_of(owner, "radius", value, f"{wanted} is wanted")
     if radius == math.inf:
         return None
-    if 0.0 < radius < 2.0**1023:  # what is longer has no square root of the square
+    if 1e-100 <= radius < 2.0**1023:  # of what is shorter or longer the square is 0 or infinite
         return radius
     raise ValueError(f"{owner}: radius is {brief(value)}; {wanted} is wanted")

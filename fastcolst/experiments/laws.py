@@ -1,8 +1,12 @@
-"""Laws of contexts: what a round's arms look like; and the kernel that fills chunks of rounds with them."""
+"""Laws of contexts: what a round's arms look like; and the kernel that fills chunks of rounds with them.
+
+What a scenario is told of its contexts is one of :class:`Contexts`, which makes a law for each run.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from copy import deepcopy
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +17,18 @@ from fastcolst.comparison import perturb, raw
 from fastcolst.kernels.linalg import utilities
 from fastcolst.streams import fill_normal, key_of
 
-__all__ = ["Ball", "FixedContexts", "GivenRounds", "fill", "fill_chunk", "in_ball"]
+__all__ = [
+    "Ball",
+    "Contexts",
+    "FixedContexts",
+    "GivenContexts",
+    "GivenRounds",
+    "InBall",
+    "OwnLaw",
+    "RoundAfterRound",
+    "fill",
+    "fill_chunk",
+]
 
 
 @generic
@@ -121,7 +136,12 @@ def fill_chunk(law: Any, model: Any, theta: Any, contexts_rng: Any, outcomes_rng
     for r in range(chunk.contexts.shape[0]):
         fill(law, contexts_rng, chunk.contexts[r].T)
         utilities(theta, chunk.contexts[r], chunk.utilities[r])
-        chunk.best[r] = chunk.utilities[r].max()
+        best = chunk.utilities[r, 0]
+        for i in range(1, chunk.utilities.shape[1]):
+            utility = chunk.utilities[r, i]
+            if utility > best or np.isnan(utility):  # nan stays, for whoever looks at the chunk
+                best = utility
+        chunk.best[r] = best
         chunk.latent[r] = _latent(model, outcomes_rng)
 
 
@@ -131,7 +151,103 @@ def _latent(model: Any, rng: Any) -> float:
     return first - perturb(model, raw(model, rng))
 
 
-def in_ball(rng: Generator, n: int, d: int) -> NDArray[np.float64]:
+# --- what makes a law for each run --------------------------------------------------------------------------
+
+
+class Contexts(Protocol):
+    """What the argument ``contexts`` of a scenario stands for."""
+
+    def start(self, rng: Generator, n_arms: int, n_features: int) -> Any:
+        """The law of a run, with scratch of its own; ``rng`` draws what the run keeps."""
+        ...
+
+    def show(self, rng: Generator, out: NDArray[np.float64]) -> None:
+        """Fill rounds such as a run will have, (m, n_arms, n_features)."""
+        ...
+
+    def argument(self) -> Any:
+        """The argument."""
+        ...
+
+
+class InBall(NamedTuple):
+    """Contexts uniform in the unit ball: drawn once a run and kept, or afresh every round."""
+
+    kept: bool
+
+    def start(self, rng: Generator, n_arms: int, n_features: int) -> Ball | FixedContexts:
+        """:class:`Ball`, or contexts that are drawn now."""
+        return FixedContexts(_in_ball(rng, n_arms, n_features)) if self.kept else Ball.of(n_arms)
+
+    def show(self, rng: Generator, out: NDArray[np.float64]) -> None:
+        """Rounds in the ball."""
+        for contexts in out:
+            contexts[:] = _in_ball(rng, *contexts.shape)
+
+    def argument(self) -> str:
+        """The law's name."""
+        return "fixed" if self.kept else "ball"
+
+
+class GivenContexts(NamedTuple):
+    """The same contexts in every round of every run, (n_arms, n_features) float64."""
+
+    contexts: NDArray[np.float64]
+
+    def start(self, rng: Generator, n_arms: int, n_features: int) -> FixedContexts:
+        """Those contexts."""
+        return FixedContexts(self.contexts)
+
+    def show(self, rng: Generator, out: NDArray[np.float64]) -> None:
+        """Arms change places from round to round, lest a utility that takes rows for columns be right by chance."""
+        for r, contexts in enumerate(out):
+            contexts[:] = np.roll(self.contexts, r, axis=0)
+
+    def argument(self) -> list[list[float]]:
+        """Nested lists."""
+        lists: list[list[float]] = self.contexts.tolist()
+        return lists
+
+
+class RoundAfterRound(NamedTuple):
+    """The contexts of each round, (T, n_arms, n_features) float64, in every run from the first on."""
+
+    contexts: NDArray[np.float64]
+
+    def start(self, rng: Generator, n_arms: int, n_features: int) -> GivenRounds:
+        """The rounds from the first on."""
+        return GivenRounds(self.contexts, np.zeros(1, np.int64))
+
+    def show(self, rng: Generator, out: NDArray[np.float64]) -> None:
+        """The first rounds, their arms in other places; see :meth:`GivenContexts.show`."""
+        for r, contexts in enumerate(out):
+            contexts[:] = np.roll(self.contexts[min(r, len(self.contexts) - 1)], r, axis=0)
+
+    def argument(self) -> NDArray[np.float64]:
+        """The array."""
+        return self.contexts
+
+
+class OwnLaw(NamedTuple):
+    """A law of somebody's own, registered."""
+
+    law: Any
+
+    def start(self, rng: Generator, n_arms: int, n_features: int) -> Any:
+        """A copy: it may hold scratch, which runs on other threads must not share."""
+        return deepcopy(self.law)
+
+    def show(self, rng: Generator, out: NDArray[np.float64]) -> None:
+        """First rounds of it."""
+        for contexts in out:
+            fill(deepcopy(self.law), rng, contexts)
+
+    def argument(self) -> Any:
+        """The law."""
+        return self.law
+
+
+def _in_ball(rng: Generator, n: int, d: int) -> NDArray[np.float64]:
     """Points uniform in the unit ball, (n, d): NumPy's version of what :class:`Ball` does round by round."""
     normal = rng.standard_normal((n, d))
     square = (normal * normal).sum(axis=1) + 2.0 * rng.standard_exponential(n)

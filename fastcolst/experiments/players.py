@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from fastcolst._checks import brief, is_a, looked_at, whole_number
 from fastcolst._compile import plain
 from fastcolst._registry import METHODS, POLICY
-from fastcolst.policies.duel import Duel
+from fastcolst.policies.duel import ChoiceError, Duel
 from fastcolst.policies.kernels import add_regret, first_wins
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import entropy_of, generator
 
-__all__ = ["OFFERED", "ChoiceError", "PlainPolicy", "Player", "is_plain", "play_rounds", "player_of"]
+__all__ = ["OFFERED", "PlainPolicy", "Player", "is_plain", "play_rounds", "player_of"]
 
 
 OFFERED = ("n_features", "n_arms", "horizon", "rng")
@@ -62,10 +62,6 @@ class Player(Protocol):
     def warmup(self) -> None:
         """Compile all that it has."""
         ...
-
-
-class ChoiceError(ValueError):
-    """A plain policy chose what is no pair of arms; the message opens with the round."""
 
 
 def is_plain(value: Any) -> bool:

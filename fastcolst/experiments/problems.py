@@ -9,7 +9,6 @@ same outcomes.
 from __future__ import annotations
 
 import math
-from copy import deepcopy
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,8 +18,8 @@ from fastcolst._checks import check_memory, choice, count, feature_rows, looked_
 from fastcolst._compile import registered
 from fastcolst._registry import table_of
 from fastcolst.comparison import comparison_model
-from fastcolst.experiments.laws import Ball, FixedContexts, GivenRounds, fill, fill_chunk, in_ball
-from fastcolst.experiments.truths import GivenTheta, OwnUtility, ThetaInShell, ThetaOnCorners
+from fastcolst.experiments.laws import Contexts, GivenContexts, InBall, OwnLaw, RoundAfterRound, fill_chunk
+from fastcolst.experiments.truths import GivenTheta, OwnUtility, ThetaInShell, ThetaOnCorners, Truth
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, generator
 
@@ -73,13 +72,13 @@ class Run:
     """
 
     def __init__(
-        self, scenario: Scenario, law: Any, theta: NDArray[np.float64], streams: tuple[Any, Any], utility: Any
+        self, scenario: Scenario, law: Any, theta: NDArray[np.float64], streams: tuple[Any, Any], truth: Truth
     ) -> None:
         self.theta = theta
         self._rounds = 0
-        self._law, self._model, self._rngs, self._utility = law, scenario.comparison, streams, utility
+        self._law, self._model, self._rngs, self._truth = law, scenario.comparison, streams, truth
         n, d = scenario.n_arms, scenario.n_features
-        self._linear = theta if utility is None else np.zeros(d)
+        self._linear = theta if theta.size else np.zeros(d)
         self._left = math.inf if scenario.n_rounds is None else scenario.n_rounds
         m = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n)))
         self._chunk = Chunk(np.empty((m, d, n)), np.empty((m, n)), np.empty(m), np.empty(m))
@@ -96,9 +95,7 @@ class Run:
         chunk = self._chunk if n_rounds == self.chunk_rounds else Chunk(*(array[:n_rounds] for array in self._chunk))
         with np.errstate(over="ignore"):  # without the JIT, SplitMix64's wrap-around would warn
             fill_chunk(self._law, self._model, self._linear, *self._rngs, chunk)
-        if self._utility is not None:
-            self._utility.evaluate(chunk.contexts.transpose(0, 2, 1), self._rounds, chunk.utilities)
-            chunk.utilities.max(axis=1, out=chunk.best)
+        self._truth.evaluate(chunk, self._rounds)
         self._rounds += n_rounds
         return chunk
 
@@ -160,14 +157,16 @@ class Scenario:
         if parameter is not None and told not in (None, parameter.size):
             raise ValueError(f"n_features is {told} and theta has {parameter.size}; equal numbers are wanted")
         self._setup(told if parameter is None else parameter.size, n_arms, comparison, contexts)
-        self._truth: GivenTheta | ThetaInShell | ThetaOnCorners | OwnUtility
+        self._truth: Truth
         self._named: dict[str, Any] = {}
         if parameter is not None:
             self._truth = GivenTheta(parameter.copy())
             self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
         else:
-            self._truth = OwnUtility.of(utility, self._few_rounds())
-            self._text = f"Scenario(utility={table_of(self._truth.function)!r}, {self._settings()})"
+            rounds = np.empty((3, self.n_arms, self.n_features))
+            self._contexts.show(generator(0, CONTEXTS), rounds)
+            own = OwnUtility.of(utility, rounds)
+            self._truth, self._text = own, f"Scenario(utility={table_of(own.function)!r}, {self._settings()})"
 
     @classmethod
     def _norm_between(
@@ -254,14 +253,15 @@ class Scenario:
 
     def _setup(self, n_features: int | None, n_arms: int | None, comparison: Any, contexts: Any) -> None:
         self.comparison = comparison_model(comparison)
-        self._contexts = contexts
+        self._contexts: Contexts
         self.n_rounds: int | None = None
         if n_arms is not None:
             n_arms = count("n_arms", n_arms)
         if isinstance(contexts, str):
-            self._contexts = choice("contexts", contexts, ("ball", "fixed"), ", an array or a NamedTuple with fill")
+            named = choice("contexts", contexts, ("ball", "fixed"), ", an array or a NamedTuple with fill")
+            self._contexts = InBall(kept=named == "fixed")
         elif callable(getattr(type(contexts), "fill", None)) and not isinstance(contexts, np.ndarray):
-            self._contexts = registered(contexts, "contexts")
+            self._contexts = OwnLaw(registered(contexts, "contexts"))
         else:
             array = _given_contexts(contexts)
             *rounds, rows, features = array.shape
@@ -269,8 +269,8 @@ class Scenario:
                 raise ValueError(f"contexts has {features} features and theta {n_features}; equal numbers are wanted")
             if n_arms not in (None, rows):
                 raise ValueError(f"n_arms is {n_arms} and contexts has {rows} rows; equal numbers are wanted")
-            n_arms, n_features, self._contexts = rows, features, array
-            self.n_rounds = rounds[0] if rounds else None
+            n_arms, n_features, self.n_rounds = rows, features, rounds[0] if rounds else None
+            self._contexts = RoundAfterRound(array) if rounds else GivenContexts(array)
         if n_arms is None:
             raise ValueError("n_arms is missing; only an array of contexts tells it")
         if n_features is None:
@@ -278,22 +278,10 @@ class Scenario:
         check_memory("n_arms", n_arms, 8 * n_arms * n_features)
         self.n_arms, self.n_features = n_arms, n_features
 
-    def _few_rounds(self) -> NDArray[np.float64]:
-        """Contexts such as a utility will see, (3, n_arms, n_features); arms change places, lest rows be columns."""
-        rng, shape = generator(0, CONTEXTS), (3, self.n_arms, self.n_features)
-        rounds = np.empty(shape)
-        for r in range(3):
-            if isinstance(self._contexts, np.ndarray):
-                given = self._contexts[min(r, len(self._contexts) - 1)] if self.n_rounds else self._contexts
-                rounds[r] = np.roll(given, r, axis=0)
-            elif isinstance(self._contexts, str):
-                rounds[r] = in_ball(rng, *shape[1:])
-            else:
-                fill(deepcopy(self._contexts), rng, rounds[r])
-        return rounds
-
     def _settings(self) -> str:
-        contexts = table_of(self._contexts) if isinstance(self._contexts, np.ndarray) else self._contexts
+        contexts = self._contexts.argument()
+        if isinstance(contexts, (list, np.ndarray)):
+            contexts = table_of(np.asarray(contexts))
         return f"n_arms={self.n_arms}, comparison={self.comparison!r}, contexts={contexts!r}"
 
     def __repr__(self) -> str:
@@ -301,31 +289,16 @@ class Scenario:
 
     def get_params(self) -> dict[str, Any]:
         """What builds the scenario again: ``name`` ("easy", ...) and its arguments, or the class's own arguments."""
-        kept = (
-            self._contexts.tolist() if isinstance(self._contexts, np.ndarray) and not self.n_rounds else self._contexts
-        )
-        if isinstance(self._truth, GivenTheta):
-            own = {"theta": self._truth.theta.tolist(), "n_arms": self.n_arms, "contexts": kept}
-        elif isinstance(self._truth, OwnUtility):
-            sizes = {"n_arms": self.n_arms, "n_features": self.n_features}
-            own = {"name": "utility", "utility": self._truth.function, **sizes, "contexts": kept}
-        else:
-            own = self._named
+        own = self._named or {**self._truth.params(), "n_arms": self.n_arms, "contexts": self._contexts.argument()}
         return {**own, "comparison": self.comparison}
 
     def start(self, entropy: int, run: int) -> Run:
         """Begin a run: draw its theta (and its fixed contexts) and open its random streams."""
         rng = generator(entropy, PROBLEM, run)
         theta = self._truth.draw(rng)
-        law: Any = self._contexts
-        if isinstance(law, np.ndarray):
-            law = GivenRounds(law, np.zeros(1, np.int64)) if self.n_rounds else FixedContexts(law)
-        elif isinstance(law, str):
-            law = Ball.of(self.n_arms) if law == "ball" else FixedContexts(in_ball(rng, self.n_arms, self.n_features))
-        else:
-            law = deepcopy(law)  # it may hold scratch, which runs on other threads must not share
+        law = self._contexts.start(rng, self.n_arms, self.n_features)
         streams = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
-        return Run(self, law, theta, streams, self._truth if isinstance(self._truth, OwnUtility) else None)
+        return Run(self, law, theta, streams, self._truth)
 
 
 def _given_contexts(contexts: Any) -> NDArray[np.float64]:

@@ -22,9 +22,10 @@ from fastcolst._checks import answer, as_array, brief, check_memory, count, entr
 from fastcolst._compile import one_line
 from fastcolst._files import optional_import
 from fastcolst._version import __version__
-from fastcolst.experiments.players import ChoiceError, Player, play_rounds, player_of
+from fastcolst.experiments.players import Player, play_rounds, player_of
 from fastcolst.experiments.problems import Problem, check_length
 from fastcolst.experiments.results import Result
+from fastcolst.policies.duel import ChoiceError
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 

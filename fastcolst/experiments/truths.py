@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -11,11 +12,29 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import brief, plain_text, real_numbers
 from fastcolst._registry import imported
+from fastcolst.policies.protocol import Chunk
 
-__all__ = ["GivenTheta", "OwnUtility", "ThetaInShell", "ThetaOnCorners"]
+__all__ = ["GivenTheta", "OwnUtility", "ThetaInShell", "ThetaOnCorners", "Truth"]
 
 
-class GivenTheta(NamedTuple):
+class Truth(Protocol):
+    """What is true in a scenario."""
+
+    def draw(self, rng: Generator) -> NDArray[np.float64]:
+        """The true parameter of a run, (d,); (0,) where there is none."""
+        ...
+
+    def params(self) -> dict[str, Any]:
+        """The arguments of a scenario that say so; none where a name does, such as that of ``Scenario.hard``."""
+        return {}
+
+    def evaluate(self, chunk: Chunk, rounds_before: int) -> None:
+        """Put the true utilities, and the best of them, into a chunk that has x'theta there."""
+        return  # x'theta is true
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTheta(Truth):
     """One true parameter for all runs."""
 
     theta: NDArray[np.float64]
@@ -24,8 +43,13 @@ class GivenTheta(NamedTuple):
         """Return the parameter."""
         return self.theta.copy()
 
+    def params(self) -> dict[str, Any]:
+        """The parameter."""
+        return {"theta": self.theta.tolist()}
 
-class ThetaInShell(NamedTuple):
+
+@dataclass(frozen=True)
+class ThetaInShell(Truth):
     """A parameter drawn for each run, uniform in the shell lowest <= |theta| <= highest."""
 
     n_features: int
@@ -40,7 +64,8 @@ class ThetaInShell(NamedTuple):
         return direction * (radius / np.linalg.norm(direction))
 
 
-class ThetaOnCorners(NamedTuple):
+@dataclass(frozen=True)
+class ThetaOnCorners(Truth):
     """A parameter drawn for each run, uniform among the corners {-half_side, half_side}^d of a cube."""
 
     n_features: int
@@ -51,17 +76,20 @@ class ThetaOnCorners(NamedTuple):
         return np.where(rng.random(self.n_features) < 0.5, self.half_side, -self.half_side).astype(np.float64)
 
 
-class OwnUtility(NamedTuple):
+@dataclass(frozen=True)
+class OwnUtility(Truth):
     """A function of contexts in the place of x'theta.
 
     Parameters
     ----------
     function : callable
+    n_features : int
     takes_round, takes_chunk : bool
         Whether it maps (n, d) to (n,), and (m, n, d) to (m, n).
     """
 
     function: Callable[[Any], Any]
+    n_features: int
     takes_round: bool
     takes_chunk: bool
 
@@ -88,20 +116,25 @@ class OwnUtility(NamedTuple):
         takes_round, takes_chunk = (isinstance(result, np.ndarray) for result in found)
         if takes_round and takes_chunk:  # x[:, 0] of several rounds may have the right shape, and be something else
             takes_chunk = all(_agree(_tried(function, x), u) for x, u in zip(contexts, found[1], strict=True))
-        return cls(function, takes_round, takes_chunk)
+        return cls(function, contexts.shape[2], takes_round, takes_chunk)
 
     def draw(self, rng: Generator) -> NDArray[np.float64]:
         """No parameter."""
         return np.empty(0)
 
-    def evaluate(self, contexts: NDArray[np.float64], rounds_before: int, out: NDArray[np.float64]) -> None:
-        """Utilities of contexts (m, n, d) into ``out`` (m, n).
+    def params(self) -> dict[str, Any]:
+        """The function, and the contexts' features, of which it does not tell the number."""
+        return {"name": "utility", "utility": self.function, "n_features": self.n_features}
+
+    def evaluate(self, chunk: Chunk, rounds_before: int) -> None:
+        """Put the function's utilities into a chunk.
 
         Raises
         ------
         ValueError
             The function fails, or gives something else than a finite number for each arm.
         """
+        contexts, out = chunk.contexts.transpose(0, 2, 1), chunk.utilities
         rows = [contexts] if self.takes_chunk else contexts
         for r, x in enumerate(rows):
             found = _tried(self.function, x)
@@ -115,6 +148,7 @@ class OwnUtility(NamedTuple):
             raise ValueError(
                 f"utility of arm {arm} is {out[r, arm]} in round {rounds_before + r + 1}; it must be finite"
             )
+        out.max(axis=1, out=chunk.best)
 
 
 def _tried(function: Callable[[Any], Any], contexts: NDArray[np.float64]) -> NDArray[np.float64] | str:

@@ -8,7 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Asked", "Duel", "name_the_same"]
+__all__ = ["Asked", "ChoiceError", "Duel", "name_the_same", "no_pair"]
+
+
+class ChoiceError(ValueError):
+    """A policy chose what is no pair of arms; the message opens with the round."""
+
+
+def no_pair(rule: object, round_: int, n_arms: int) -> ChoiceError:
+    """What there is to say of a rule that chose others than two of so many arms."""
+    name = type(rule).__name__
+    return ChoiceError(f"round {round_}: {name} chose arms that are not there; two of 0 to {n_arms - 1} are wanted")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,9 +6,10 @@ through the functions of :mod:`fastcolst.policies.protocol`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf
@@ -25,13 +26,47 @@ from fastcolst.policies.protocol import (
 )
 from fastcolst.policies.state import exploration_end_is_due
 
-__all__ = ["add_regret", "agent_is_stale", "choose", "decoded", "first_wins", "learn_answer", "learn_log", "play"]
+__all__ = [
+    "Buffers",
+    "add_regret",
+    "agent_is_stale",
+    "choose",
+    "decoded",
+    "first_wins",
+    "learn_answer",
+    "learn_log",
+    "play",
+]
+
+
+class Buffers(NamedTuple):
+    """Scratch of a choice, for contexts of one shape; see :func:`fastcolst.policies.kernels.choose`."""
+
+    shape: tuple[int, int] | None
+    raw: NDArray[np.float64]
+    by_coordinate: NDArray[np.float64]
+    work: NDArray[np.float64]
+    contrast: NDArray[np.float64]
+
+    @classmethod
+    def new(cls, rule: Any, n_arms: int, n_features: int) -> Self:
+        """For a rule, and contexts of this shape."""
+        return cls(
+            (n_arms, n_features),
+            np.zeros(rule.n_raw(n_arms)),
+            np.empty((n_features, n_arms)),
+            np.zeros(rule.work_shape(n_arms, n_features)),  # columns of padding stay so
+            np.empty(n_features),
+        )
+
 
 # What `choose` returns in place of a choice.
 NOT_FINITE_CODE = -1
 """A utility or a width is nan or infinite."""
 EXPLORATION_END_DUE = -2
 """The exploration must be ended first, or M be found singular once more: `end_exploration`."""
+NO_PAIR = -4
+"""The rule chose what is no pair of arms."""
 ESTIMATE_STALE = -3
 """theta is stale, and must be refreshed first."""
 
@@ -41,6 +76,12 @@ def decoded(code: int, n_arms: int) -> Choice:
     """The choice that :func:`choose` returned as one number."""
     rest, second = code // n_arms, code % n_arms
     return Choice(rest % n_arms, second, rest // n_arms)
+
+
+@helper
+def is_pair(choice: Any, n_arms: int) -> bool:
+    """Whether a rule chose two of so many arms: of a wrong index compiled code would read other memory."""
+    return bool(0 <= choice.first < n_arms and 0 <= choice.second < n_arms)
 
 
 @kernel
@@ -65,7 +106,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     -------
     int
         (note n + first) n + second, see :func:`decoded`, and the round is counted; or ``NOT_FINITE_CODE``,
-        ``EXPLORATION_END_DUE`` or ``ESTIMATE_STALE``, and nothing was changed. (To return a tuple takes a microsecond.)
+        ``NO_PAIR``, ``EXPLORATION_END_DUE`` or ``ESTIMATE_STALE``, and nothing was changed. (To return a tuple takes a
+        microsecond.)
 
     Notes
     -----
@@ -84,6 +126,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
     choice = select(rule, state, by_coordinate, raw, work)
     if choice.first < 0:
         return NOT_FINITE_CODE
+    if not is_pair(choice, n):
+        return NO_PAIR
     for k in range(d):
         out[k] = contexts[choice.first, k] - contexts[choice.second, k]
     counters.chosen += 1
@@ -186,7 +230,8 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     -------
     int
         The number of rounds played; less than m when numbers stopped being finite, the exploration is due to end or the
-        estimate to be refreshed. The estimator's memory must have room for m comparisons.
+        estimate to be refreshed; -1 less that number when the rule chose what is no pair of arms. The estimator's
+        memory must have room for m comparisons.
 
     Notes
     -----
@@ -209,6 +254,8 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
         first, second = choice.first, choice.second
         if first < 0:
             return r
+        if not is_pair(choice, n):
+            return -1 - r
         counters.chosen += 1
         add_regret(chunk, r, first, second, trace)
         if first == second:

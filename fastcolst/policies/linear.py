@@ -359,23 +359,11 @@ class LinearPolicy(Policy):
             "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0."
         )
 
-    def warm_play(self) -> None:
-        """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
-        super().warm_play()
-        self._warm_estimate()
-
     def _warm_object(self) -> None:
         super()._warm_object()
         row = np.zeros((1, len(self._state.gram)))
-        twin = self._fresh(rng=0)
-        twin.learn_and_predict(row, [True])
-        twin.probability(row, row)
-        self._warm_estimate()
-
-    def _warm_estimate(self) -> None:
-        """Compile what brings theta up to date, where the estimator puts that off."""
-        twin = self._fresh(rng=0)
-        row = np.zeros((1, len(self._state.gram)))
         row[0, 0] = 1.0
+        twin = self._fresh(rng=0)
         twin.learn_and_predict(row, [True])
         twin._refresh_estimate()
+        twin.probability(row, row)

@@ -6,39 +6,30 @@ import inspect
 import uuid
 import warnings
 from copy import deepcopy
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count
 from fastcolst._compile import make_agent, one_line
+from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
-from fastcolst.policies.duel import Asked, Duel, name_the_same
-from fastcolst.policies.kernels import ESTIMATE_STALE, agent_is_stale, choose, learn_answer, play
+from fastcolst.policies.duel import Asked, Duel, name_the_same, no_pair
+from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, agent_is_stale, choose, learn_answer, play
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
-from fastcolst.policies.protocol import Chunk, draw_block
+from fastcolst.policies.protocol import Chunk, check_rule, draw_block
 from fastcolst.streams import check_rng, entropy_of, generator
 
-__all__ = ["Buffers", "Policy"]
+__all__ = ["Policy"]
 
 _MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_lock"})
 """Attributes that a copy has of its own."""
 
 STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
-
-
-class Buffers(NamedTuple):
-    """Scratch of a choice, for contexts of one shape; see :func:`fastcolst.policies.kernels.choose`."""
-
-    shape: tuple[int, int] | None
-    raw: NDArray[np.float64]
-    by_coordinate: NDArray[np.float64]
-    work: NDArray[np.float64]
-    contrast: NDArray[np.float64]
 
 
 class Policy:
@@ -92,7 +83,14 @@ class Policy:
         self._exploring = False
 
     def _begin(self, rule: Any, state: Any) -> None:
-        """End the construction. The stream is drawn now: what was refused before has not moved the caller's."""
+        """End the construction. The stream is drawn now: what was refused before has not moved the caller's.
+
+        Raises
+        ------
+        TypeError
+            The rule is not registered, or lacks a method that every rule must have.
+        """
+        check_rule(rule)
         entropy = entropy_of(self._parameters["rng"])
         if self._parameters["rng"] is not None:
             self._parameters["rng"] = entropy
@@ -235,6 +233,8 @@ class Policy:
             self._state.refresh_estimate(self._rule)
             self._note_status()
             code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+        if code == NO_PAIR:
+            raise no_pair(self._rule, self._chosen.item() + 1, len(contexts))
         if code < 0:
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         return code
@@ -266,14 +266,26 @@ class Policy:
                 return
             asked = self._asked(duel) if asked is None else asked
             self._answering = duel.round, self._answered.item()
-            while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
-                if code == OVERFLOW:
-                    raise ValueError(f"duel of round {duel.round} has a contrast so large that the estimate overflows")
-                self._make_ready(code, 1)
+            before = self._kept_for(asked)
+            try:
+                while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
+                    if code == OVERFLOW:
+                        self._answering = None
+                        raise ValueError(f"duel of round {duel.round}: with its contrast the estimate overflows")
+                    self._make_ready(code, 1)
+            except BaseException:
+                if before is not None:
+                    rewind(before)
+                    self._start(self._rule, before)
+                raise
             self._pending.pop(duel.round, None)
             self._answering = None
             if self._exploring:
                 self._end_exploration()
+
+    def _kept_for(self, asked: Asked) -> Any:
+        """What to go back to when learning this answer fails half-way; None where it is learned at once."""
+        return None
 
     def _was_learned(self, duel: Duel) -> bool:
         """Whether Ctrl-C came right after this answer was learned; if it was another's, that one waits no longer."""
@@ -405,7 +417,10 @@ class Policy:
             self._make_room(m)
             while True:
                 rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
-                played += play(self._agent, self._rng, rest, trace[played:])
+                more = play(self._agent, self._rng, rest, trace[played:])
+                if more < 0:
+                    raise no_pair(self._rule, self._chosen.item() + 1, n)
+                played += more
                 if played == m or not (self._end_exploration() or self._refresh_estimate()):
                     return played
 
@@ -422,8 +437,11 @@ class Policy:
         """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
         n_features = self._n_features or 1
         twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
-        twin.play(Chunk(np.zeros((1, n_features, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
+        contexts = np.eye(n_features, 2)[np.newaxis]
+        twin.play(Chunk(contexts, np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
         twin._end_exploration()
+        if self.has_estimate:
+            twin._refresh_estimate()
 
     # --- what waits, and compilation ------------------------------------------------------------------------
 
@@ -469,18 +487,10 @@ class Policy:
     def _warm_object(self) -> None:
         n_features = self._n_features or 1
         twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
-        contexts = np.zeros((2, n_features))
-        contexts[0] = 1.0
-        twin.update(twin.select(contexts), True)
+        twin.update(twin.select(np.eye(2, n_features)), True)
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
-        return Buffers(
-            (n_arms, n_features),
-            np.zeros(self._rule.n_raw(n_arms)),
-            np.empty((n_features, n_arms)),
-            np.zeros(self._rule.work_shape(n_arms, n_features)),  # columns of padding stay so
-            np.empty(n_features),
-        )
+        return Buffers.new(self._rule, n_arms, n_features)
 
     def _settle(self, n_arms: int, n_features: int) -> Any:
         """Let the first contexts decide what the parameters left open; returns what undoes it, or None for nothing."""

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from fastcolst._compile import generic
+from fastcolst._compile import generic, is_registered
 
 __all__ = [
     "LOGGED",
     "NOT_FINITE",
     "Choice",
     "Chunk",
+    "check_rule",
     "draw",
     "draw_block",
     "estimate_is_stale",
@@ -27,6 +28,10 @@ __all__ = [
     "update",
     "work_shape",
 ]
+
+
+RULE_METHODS = ("n_raw", "work_shape", "select", "update")
+"""What every rule must have."""
 
 
 class Choice(NamedTuple):
@@ -59,6 +64,22 @@ class Chunk(NamedTuple):
     utilities: NDArray[Any]
     best: NDArray[Any]
     latent: NDArray[Any]
+
+
+def check_rule(rule: Any) -> None:
+    """Check what kernels take for granted of a rule, before they are compiled for it.
+
+    Raises
+    ------
+    TypeError
+        It is not registered, or lacks a method.
+    """
+    name = type(rule).__name__
+    if not is_registered(type(rule)):
+        raise TypeError(f"{name} is not registered; put @fc.register before the class")
+    lacking = [method for method in RULE_METHODS if not callable(getattr(type(rule), method, None))]
+    if lacking:
+        raise TypeError(f"{name} lacks {', '.join(lacking)}; a rule has the methods {', '.join(RULE_METHODS)}")
 
 
 @generic

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import count
+from fastcolst._compile import plain
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import refresh
+from fastcolst.policies.duel import Asked
+from fastcolst.policies.kernels import decoded
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.stages.state import REASONS, StageState, memory_of
+from fastcolst.policies.stages.state import EVERYONE, REASONS, StageState, memory_of
 from fastcolst.policies.state import linear_state
 
 __all__ = ["Stage", "StagewisePolicy", "stage_scale"]
@@ -120,6 +123,10 @@ class StagewisePolicy(LinearPolicy):
                 "horizon is None; a policy with stages needs one to choose arms: their number depends on it"
             )
         return super()._new_buffers(n_arms, n_features)
+
+    def _kept_for(self, asked: Asked) -> Any:
+        is_for_all = plain(decoded)(asked.code, asked.n_arms).note == EVERYONE
+        return snapshot(self._state) if is_for_all and self._state.counters["exploration_end"] >= 0 else None
 
     def _end_exploration(self) -> bool:
         if self._state.counters["exploration_end"] >= 0:

@@ -13,7 +13,7 @@ from fastcolst.estimation.protocol import LEARNED, OVERFLOW, grown, grown_stack,
 from fastcolst.policies.protocol import Choice
 from fastcolst.policies.state import LinearState, update_linear
 
-__all__ = ["CONFIDENT", "EXPLORATION", "REASONS", "WIDTH", "StageState", "memory_of", "note", "teach"]
+__all__ = ["CONFIDENT", "EVERYONE", "EXPLORATION", "REASONS", "WIDTH", "StageState", "memory_of", "note", "teach"]
 
 # Why a round ended where it did: columns of the tallies.
 EXPLORATION = 0
@@ -83,7 +83,7 @@ class StageState(NamedTuple):
     def with_room(self, rule: Any, n: int) -> StageState:
         """The state with room for n more comparisons in every stage; itself, where there is room."""
         memory = grown(rule.estimator, self.memory, n)
-        n_learned = 0 if self.counters["exploration_end"] >= 0 else int(self.learned[0])  # they come when stages open
+        n_learned = 0 if self.learned[1:].any() else int(self.learned[0])  # they come when stages open
         later = grown_stack(rule.estimator, self.later.memory, len(self.stale) - 1, n + n_learned)
         if memory is self.memory and later is self.later.memory:
             return self
