@@ -195,7 +195,7 @@ def imported(reference: str) -> Any:
     """
     module, colon, names = reference.partition(":")
     if not (module and colon and names):  # nothing is imported for another word
-        raise ValueError(f"{brief(reference)}, which is not of the form 'package.module:name'")
+        raise ValueError(f"{brief(reference)}, which is not of the form 'package.module:name', as is wanted")
     try:
         return reduce(getattr, names.split("."), importlib.import_module(module))
     except Exception as error:  # whatever a module of one's own may raise
