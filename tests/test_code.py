@@ -122,9 +122,11 @@ def test_a_file_with_the_name_of_a_standard_module_is_peoples_and_what_numba_is_
 
 def test_comments_places_and_docstrings_are_no_change(own, tmp_path):
     own.study().run(tmp_path / "out", progress=False)
+    before = digests(tmp_path / "out")
     own.edit("STEP = 1", "# how far\n\n\nSTEP = 1")
     own.edit("def shifted(i, n):\n", 'def shifted(i, n):\n    """The next one."""\n')
     own.study().run(tmp_path / "out", progress=False)
+    assert digests(tmp_path / "out") == before
 
 
 def test_while_there_are_no_cells_code_may_change(own, tmp_path):

@@ -77,7 +77,7 @@ FAULTS = {
     "ridge where none is asked, in the estimate": Fault(
         "estimation/mle.py",
         "solve(plain(objective_of)(self, model), self.settings, memory, self.tolerance)",
-        "solve(plain(objective_of)(self._replace(ridge=9.0), model), self.settings, memory, self.tolerance)",
+        "solve(plain(objective_of)(self._replace(ridge=1.0), model), self.settings, memory, self.tolerance)",
         f"{CONTRACT}[CoLSTIM-mle-bradley-terry-likelihood]",
     ),
     "greedy leader for MaxInP": Fault(
