@@ -13,6 +13,7 @@ import numpy as np
 import fastcolst as fc
 from fastcolst import reference
 from fastcolst.policies import double_thompson
+from fastcolst.policies.pending import Pending
 from fastcolst.streams import key_from
 
 SCRATCH = frozenset({"scratch", "_buffers", "_drawn_for"})
@@ -24,7 +25,7 @@ def snapshot(policy: fc.Policy) -> dict[str, Any]:
 
     Read in place, since a copy leaves the room in a history that is not used yet as it finds it.
     """
-    held = policy.__getstate__().keys() - SCRATCH - {"_id"}
+    held = policy.__getstate__().keys() - SCRATCH
     return {name: _frozen(part, SCRATCH) for name, part in vars(policy).items() if name in held}
 
 
@@ -37,6 +38,8 @@ def _frozen(part: Any, without: frozenset[str]) -> Any:
     """A part of a policy as values that stay what they are, and that are equal where every byte is."""
     if isinstance(part, fc.Duel):
         part = {"first": part.first, "second": part.second, "round": part.round, "contrast": part.contrast}
+    elif isinstance(part, Pending):
+        part = {name: field for name, field in vars(part).items() if name != "policy_id"}
     elif isinstance(part, tuple) and hasattr(part, "_asdict"):
         part = part._asdict()
     elif isinstance(part, (list, tuple)):

@@ -32,7 +32,7 @@ OFFERED = ("n_features", "n_arms", "horizon", "rng")
 
 
 class Player(Protocol):
-    """What a simulation asks of whoever plays; see :class:`fastcolst.policies.policy.Policy` for each."""
+    """What a simulation asks of whoever plays; see :class:`fastcolst.policies.simulated.Simulated` for each."""
 
     has_estimate: ClassVar[bool]
     choice_cost: ClassVar[float]

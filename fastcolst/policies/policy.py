@@ -6,21 +6,23 @@ import inspect
 import uuid
 import warnings
 from copy import deepcopy
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count
+from fastcolst._checks import LARGEST, all_moderate, answer, contexts_array, count
 from fastcolst._compile import make_agent, one_line
 from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
-from fastcolst.policies.duel import Asked, Duel, name_the_same, no_pair
-from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, agent_is_stale, choose, learn_answer, play
+from fastcolst.policies.duel import Asked, Duel, no_pair
+from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, learn_answer
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
-from fastcolst.policies.protocol import Chunk, check_rule, draw_block
+from fastcolst.policies.pending import Pending
+from fastcolst.policies.protocol import check_rule, draw_block
+from fastcolst.policies.simulated import Simulated
 from fastcolst.streams import check_rng, entropy_of, generator
 
 __all__ = ["Policy"]
@@ -32,7 +34,7 @@ STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
 
 
-class Policy:
+class Policy(Simulated):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -42,22 +44,8 @@ class Policy:
     A subclass names its parameters in its constructor, ``n_features``, ``n_arms`` and ``rng`` among them, calls
     ``super().__init__(locals())`` first and then ``self._begin(rule, state)``; see :mod:`fastcolst.extend`.
 
-    What simulations ask of a policy, besides its parameters, is :meth:`fresh_for`, :meth:`play`, :meth:`warm_play`,
-    :meth:`trouble`, :meth:`warmup`, ``kind``, ``has_estimate``, ``choice_cost`` and ``rounds_at_once``.
-
-    Attributes
-    ----------
-    has_estimate : bool
-        Of a class: whether it has ``theta`` and what follows from it, and learns from logs.
-    choice_cost : float
-        Of a class: what a choice takes as a multiple of CoLSTIM's, roughly, by which studies are cut into cells.
-    rounds_at_once : int
-        Of a class: how many rounds a simulation may let it play before it answers Ctrl-C.
+    What simulations ask of a policy stands in :class:`fastcolst.policies.simulated.Simulated`.
     """
-
-    has_estimate: ClassVar[bool] = False
-    choice_cost: ClassVar[float] = 1.0
-    rounds_at_once: ClassVar[int] = 2**62
 
     def __init_subclass__(cls) -> None:
         if cls.__doc__ is not None:
@@ -71,8 +59,7 @@ class Policy:
         self._n_features = None if n_features is None else count("n_features", n_features)
         self._n_arms = None if n_arms is None else count("n_arms", n_arms)
         check_rng(rng)
-        self._id = uuid.uuid4().hex
-        self._pending: dict[int, Asked] = {}  # by round
+        self._pending = Pending(uuid.uuid4().hex)
         self._names: Names | None = None
         self._lock = new_lock()
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
@@ -195,9 +182,9 @@ class Policy:
             first = rest % n_arms
             shown = buffers.contrast.copy()
             shown.setflags(write=False)
-            duel = Duel(first, second, shown, round_, self._id)
+            duel = Duel(first, second, shown, round_, self._pending.policy_id)
             if first != second:
-                self._pending[round_] = Asked(duel, code, n_arms, buffers.contrast.copy())
+                self._pending.add(Asked(duel, code, n_arms, buffers.contrast.copy()))
             return duel
 
     def _look_closely(
@@ -256,15 +243,14 @@ class Policy:
             numbers would overflow. The policy is then as it was.
         """
         with self._lock:
-            asked = self._pending.get(duel.round) if type(duel) is Duel and type(duel.round) is int else None
-            if asked is None or asked.duel is not duel:  # not the object that was shown: look closely
-                self._check_own(duel)
-                asked = None
+            asked = self._pending.known(duel)
+            if asked is None:  # not the object that was shown: look closely
+                self._pending.check_own(duel, self._chosen.item())
             won = answer(first_won)
             # a self-duel never waits, and needs no answer
             if (asked is None and duel.is_self) or (self._answering is not None and self._was_learned(duel)):
                 return
-            asked = self._asked(duel) if asked is None else asked
+            asked = self._pending.find(duel) if asked is None else asked
             self._answering = duel.round, self._answered.item()
             before = self._kept_for(asked)
             try:
@@ -278,7 +264,7 @@ class Policy:
                     rewind(before)
                     self._start(self._rule, before)
                 raise
-            self._pending.pop(duel.round, None)
+            self._pending.drop(duel.round)
             self._answering = None
             if self._exploring:
                 self._end_exploration()
@@ -291,7 +277,7 @@ class Policy:
         """Whether Ctrl-C came right after this answer was learned; if it was another's, that one waits no longer."""
         round_, before = self._answering or (0, 0)
         self._answering = None
-        return self._answered.item() > before and self._pending.pop(round_, None) is not None and round_ == duel.round
+        return self._answered.item() > before and self._pending.drop(round_) and round_ == duel.round
 
     def discard(self, duel: Duel) -> None:
         """Give up waiting for the answer to a duel: nobody answered, or liked both alike.
@@ -299,31 +285,8 @@ class Policy:
         Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
         """
         with self._lock:
-            self._check_own(duel)
-            self._asked(duel)
-            del self._pending[duel.round]
-
-    def _check_own(self, duel: Duel) -> None:
-        """Refuse what is no duel of this policy's. Anybody can build a duel of anything, of all types."""
-        if not isinstance(duel, Duel):
-            raise ValueError(f"duel is {brief(duel)}; a Duel returned by select is wanted")
-        if type(duel.policy_id) is not str or duel.policy_id != self._id:
-            raise ValueError(f"duel is of round {brief(duel.round)} of another policy; wanted one of this policy's own")
-        is_shown = type(duel.round) is int and 1 <= duel.round <= self._chosen.item()
-        if not (is_shown and type(duel.first) is type(duel.second) is int):
-            raise ValueError(f"duel is {brief(duel)}, which this policy never showed; one that it did is wanted")
-
-    def _asked(self, duel: Duel) -> Asked:
-        """What is known of a duel of one's own that waits for its answer."""
-        asked = self._pending.get(duel.round)
-        if asked is None:
-            raise ValueError(
-                f"duel of round {duel.round} does not wait for its answer: it was answered already or discarded, or "
-                "another copy of this policy showed it; each duel is answered once, to the policy that showed it"
-            )
-        if duel is not asked.duel and not name_the_same(duel, asked.duel):
-            raise ValueError(f"duel of round {duel.round} is not the one that this policy showed in that round")
-        return asked
+            self._pending.check_own(duel, self._chosen.item())
+            self._pending.drop(self._pending.find(duel).duel.round)
 
     @property
     def round(self) -> int:
@@ -360,97 +323,7 @@ class Policy:
         }
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
-    def _fresh(self, **changes: Any) -> Self:
-        """A policy with the same parameters, apart from the changes, that has seen nothing."""
-        return type(self)(**{**self._parameters, **changes})
-
-    # --- simulation -----------------------------------------------------------------------------------------
-
-    def fresh_for(self, n_features: int, n_arms: int, horizon: int, rng: Any) -> Self:
-        """A fresh policy for a simulation, with the same parameters: what they leave open is filled in.
-
-        Raises
-        ------
-        ValueError
-            When the parameters say other sizes.
-        """
-        if self._n_features not in (None, n_features):
-            raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
-        wanted = self._parameters["n_arms"]  # not the number that the first round of a template settled
-        if wanted not in (None, n_arms):
-            raise ValueError(f"{self!r} has n_arms={wanted}; the problem has {n_arms}")
-        changes = {"n_features": n_features, "n_arms": n_arms, "rng": rng}
-        if "horizon" in self._parameters and self._parameters["horizon"] is None:
-            changes["horizon"] = horizon
-        return self._fresh(**changes)
-
-    def play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
-        """Play simulated rounds in one loop: choose, duel, learn, add up regret.
-
-        Parameters
-        ----------
-        chunk : Chunk
-            m rounds of a problem, of the sizes that this policy has.
-        trace : (m + 1, 3) float64
-            Running totals of average regret, weak regret and self-duels. Row 0 is read, the others are overwritten.
-
-        Returns
-        -------
-        int
-            m; less when numbers stopped being finite in the round after so many.
-
-        Raises
-        ------
-        ValueError
-            When shapes do not fit, which kernels would not notice.
-        """
-        played, m = 0, len(chunk.best)
-        with self._lock:
-            _, d, n = shape = chunk.contexts.shape
-            told = (m, self._n_features or d, self._n_arms or n)
-            if shape != told or chunk.utilities.shape != (m, n) or len(chunk.latent) != m or trace.shape != (m + 1, 3):
-                found = f"contexts of shape {shape}, utilities {chunk.utilities.shape}, a trace {trace.shape}"
-                raise ValueError(f"chunk has {found}; {told}, {told[::2]} and ({m + 1}, 3) are wanted")
-            if not self._is_settled:
-                self._settle(n, d)
-                self._is_settled = True
-            self._make_room(m)
-            while True:
-                rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
-                more = play(self._agent, self._rng, rest, trace[played:])
-                if more < 0:
-                    raise no_pair(self._rule, self._chosen.item() + 1, n)
-                played += more
-                if played == m or not (self._end_exploration() or self._refresh_estimate()):
-                    return played
-
-    @property
-    def kind(self) -> tuple[type, ...]:
-        """The types that its kernels are compiled for: policies of one kind share their machine code."""
-        return type(self), *map(type, self._rule)
-
-    def trouble(self) -> str:
-        """What a simulation tells of this policy at its end, or nothing: an exploration that does not end."""
-        return ""
-
-    def warm_play(self) -> None:
-        """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
-        n_features = self._n_features or 1
-        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
-        contexts = np.eye(n_features, 2)[np.newaxis]
-        twin.play(Chunk(contexts, np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
-        twin._end_exploration()
-        if self.has_estimate:
-            twin._refresh_estimate()
-
     # --- what waits, and compilation ------------------------------------------------------------------------
-
-    def _refresh_estimate(self) -> bool:
-        """Bring the estimate up to date if that is due; False when it was not."""
-        if not agent_is_stale(self._agent):
-            return False
-        self._state.refresh_estimate(self._rule)
-        return True
 
     def _make_ready(self, code: int, n_comparisons: int) -> None:
         """Do what learning waits for: make room for comparisons, or bring the estimate up to date."""
@@ -465,15 +338,8 @@ class Policy:
                 f"no room for {n_comparisons} more; another memory is wanted"
             )
 
-    def _make_room(self, n_comparisons: int) -> None:
-        """Make room for comparisons, where the estimator keeps them."""
-
     def _note_status(self) -> None:
         """Warn once of an estimate that is not the maximum it should be."""
-
-    def _end_exploration(self) -> bool:
-        """End the exploration if that is due; False when it was not. A policy that has none has nothing to end."""
-        return False
 
     def _note_exploration(self) -> None:
         """Notice that the exploration ended, or say so when it lasts for longer than it should."""
@@ -491,10 +357,3 @@ class Policy:
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
         return Buffers.new(self._rule, n_arms, n_features)
-
-    def _settle(self, n_arms: int, n_features: int) -> Any:
-        """Let the first contexts decide what the parameters left open; returns what undoes it, or None for nothing."""
-        return None
-
-    def _unsettle(self, before: Any) -> None:
-        """Take back what was settled: the choice failed."""

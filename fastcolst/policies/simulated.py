@@ -1,0 +1,150 @@
+"""What simulations ask of a policy: a fresh one of the sizes of a problem, and rounds played in one loop."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst.policies.duel import no_pair
+from fastcolst.policies.kernels import agent_is_stale, play
+from fastcolst.policies.protocol import Chunk
+
+__all__ = ["Simulated"]
+
+
+class Simulated:
+    """A policy's face towards simulations.
+
+    They ask of it, besides its parameters, :meth:`fresh_for`, :meth:`play`, :meth:`warm_play`, :meth:`trouble`,
+    :meth:`Policy.warmup`, ``kind``, ``has_estimate``, ``choice_cost`` and ``rounds_at_once``.
+
+    Attributes
+    ----------
+    has_estimate : bool
+        Of a class: whether it has ``theta`` and what follows from it, and learns from logs.
+    choice_cost : float
+        Of a class: what a choice takes as a multiple of CoLSTIM's, roughly, by which studies are cut into cells.
+    rounds_at_once : int
+        Of a class: how many rounds a simulation may let it play before it answers Ctrl-C.
+    """
+
+    has_estimate: ClassVar[bool] = False
+    choice_cost: ClassVar[float] = 1.0
+    rounds_at_once: ClassVar[int] = 2**62
+
+    _parameters: dict[str, Any]
+    _n_features: int | None
+    _n_arms: int | None
+    _lock: Any
+    _rng: Any
+    _rule: Any
+    _state: Any
+    _agent: Any
+    _chosen: NDArray[np.int64]
+    _is_settled: bool
+
+    def _fresh(self, **changes: Any) -> Self:
+        """A policy with the same parameters, apart from the changes, that has seen nothing."""
+        return type(self)(**{**self._parameters, **changes})
+
+    def fresh_for(self, n_features: int, n_arms: int, horizon: int, rng: Any) -> Self:
+        """A fresh policy for a simulation, with the same parameters: what they leave open is filled in.
+
+        Raises
+        ------
+        ValueError
+            When the parameters say other sizes.
+        """
+        if self._n_features not in (None, n_features):
+            raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
+        wanted = self._parameters["n_arms"]  # not the number that the first round of a template settled
+        if wanted not in (None, n_arms):
+            raise ValueError(f"{self!r} has n_arms={wanted}; the problem has {n_arms}")
+        changes = {"n_features": n_features, "n_arms": n_arms, "rng": rng}
+        if "horizon" in self._parameters and self._parameters["horizon"] is None:
+            changes["horizon"] = horizon
+        return self._fresh(**changes)
+
+    def play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
+        """Play simulated rounds in one loop: choose, duel, learn, add up regret.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            m rounds of a problem, of the sizes that this policy has.
+        trace : (m + 1, 3) float64
+            Running totals of average regret, weak regret and self-duels. Row 0 is read, the others are overwritten.
+
+        Returns
+        -------
+        int
+            m; less when numbers stopped being finite in the round after so many.
+
+        Raises
+        ------
+        ValueError
+            When shapes do not fit, which kernels would not notice.
+        """
+        played, m = 0, len(chunk.best)
+        with self._lock:
+            _, d, n = shape = chunk.contexts.shape
+            told = (m, self._n_features or d, self._n_arms or n)
+            if shape != told or chunk.utilities.shape != (m, n) or len(chunk.latent) != m or trace.shape != (m + 1, 3):
+                found = f"contexts of shape {shape}, utilities {chunk.utilities.shape}, a trace {trace.shape}"
+                raise ValueError(f"chunk has {found}; {told}, {told[::2]} and ({m + 1}, 3) are wanted")
+            if not self._is_settled:
+                self._settle(n, d)
+                self._is_settled = True
+            self._make_room(m)
+            while True:
+                rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
+                more = play(self._agent, self._rng, rest, trace[played:])
+                if more < 0:
+                    raise no_pair(self._rule, self._chosen.item() + 1, n)
+                played += more
+                if played == m or not (self._end_exploration() or self._refresh_estimate()):
+                    return played
+
+    @property
+    def kind(self) -> tuple[type, ...]:
+        """The types that its kernels are compiled for: policies of one kind share their machine code."""
+        return type(self), *map(type, self._rule)
+
+    def trouble(self) -> str:
+        """What a simulation tells of this policy at its end, or nothing: an exploration that does not end."""
+        return ""
+
+    def warm_play(self) -> None:
+        """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
+        n_features = self._n_features or 1
+        twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
+        contexts = np.eye(n_features, 2)[np.newaxis]
+        twin.play(Chunk(contexts, np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))
+        twin._end_exploration()
+        if self.has_estimate:
+            twin._refresh_estimate()
+
+    # --- what a policy does in between ------------------------------------------------------------------------
+
+    def _refresh_estimate(self) -> bool:
+        """Bring the estimate up to date if that is due; False when it was not."""
+        if not agent_is_stale(self._agent):
+            return False
+        self._state.refresh_estimate(self._rule)
+        return True
+
+    def _make_room(self, n_comparisons: int) -> None:
+        """Make room for comparisons, where the estimator keeps them."""
+
+    def _end_exploration(self) -> bool:
+        """End the exploration if that is due; False when it was not. A policy that has none has nothing to end."""
+        return False
+
+    def _settle(self, n_arms: int, n_features: int) -> Any:
+        """Let the first contexts decide what the parameters left open; returns what undoes it, or None for nothing."""
+        return None
+
+    def _unsettle(self, before: Any) -> None:
+        """Take back what was settled: the choice failed."""
