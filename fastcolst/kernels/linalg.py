@@ -168,20 +168,12 @@ def unwhiten(factor: Any, whitened: Any, out: Any) -> None:
     out : (d,) float64
         Overwritten.
     """
-    d = out.size
-    for i in range(d):
+    for i in range(out.size):
         out[i] = 0.0
-    k = 0
-    while k + 4 <= d:  # four rows for each load and store of the output; above the diagonal there are zeros
-        a, b, c, e = whitened[k], whitened[k + 1], whitened[k + 2], whitened[k + 3]
-        for i in range(k + 4):
-            out[i] += (a * factor[k, i] + b * factor[k + 1, i]) + (c * factor[k + 2, i] + e * factor[k + 3, i])
-        k += 4
-    while k < d:
+    for k in range(out.size):
         value = whitened[k]
         for i in range(k + 1):
             out[i] += value * factor[k, i]
-        k += 1
 
 
 @helper
