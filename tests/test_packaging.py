@@ -164,4 +164,4 @@ def test_the_readme_has_its_test_command():
     block = readme.partition("<!-- test command -->")[2].lstrip()
     assert block.startswith("```")
     # without options that leave tests out: what is marked either_lane runs here and not in .ci/run's other lane
-    assert block.split("```")[1].rstrip().endswith("-m pytest")
+    assert block.split("```")[1].rstrip().endswith("-m pytest -n 2 --dist loadfile")

@@ -24,9 +24,8 @@ BLOCKS = [text for language, text in EXAMPLES if language == "python"]
 SCALED = {
     # What is installed is what runs the tests, and pytest is not started by pytest.
     'python -m venv .venv && .venv/bin/python -m pip install -q ".[study]" && .venv/bin/fastcolst': "fastcolst",
-    'python -m venv .venv && .venv/bin/python -m pip install -q ".[test]" && .venv/bin/python -m pytest': (
-        "python -m pytest --version"
-    ),
+    'python -m venv .venv && .venv/bin/python -m pip install -q ".[test]" && '
+    ".venv/bin/python -m pytest -n 2 --dist loadfile": "python -m pytest --version",
     # Fewer and shorter runs.
     "--runs 100 --seed 1": "--runs 2 --horizon 700 --seed 1",
     "horizon = 2000\nruns = 20\n": "horizon = 300\nruns = 2\n",

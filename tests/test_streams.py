@@ -58,7 +58,11 @@ def test_none_is_fresh_every_time():
     assert max(fresh).bit_length() > 100
 
 
-@pytest.mark.parametrize("bad", [True, False, np.True_, 1.5, math.nan, "7", b"7", object(), {}, [1.5], [-1]], ids=repr)
+@pytest.mark.parametrize(
+    "bad",
+    [True, False, np.True_, 1.5, math.nan, "7", b"7", object(), {}, [1.5], [-1]],
+    ids=lambda bad: type(bad).__name__,
+)
 def test_what_is_not_a_seed_is_named(bad):
     with pytest.raises(ValueError, match=r"^rng is .*; wanted an int, a SeedSequence, a Generator or None$"):
         entropy_of(bad)
