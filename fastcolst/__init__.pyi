@@ -24,7 +24,6 @@ from fastcolst.experiments.studies import StudyResult as StudyResult
 from fastcolst.experiments.studies import load_study as load_study
 from fastcolst.policies import CoLSTIM as CoLSTIM
 from fastcolst.policies import DoubleThompson as DoubleThompson
-from fastcolst.policies import Duel as Duel
 from fastcolst.policies import MaxInP as MaxInP
 from fastcolst.policies import MaxPairUCB as MaxPairUCB
 from fastcolst.policies import Policy as Policy
@@ -32,3 +31,9 @@ from fastcolst.policies import SelfSparring as SelfSparring
 from fastcolst.policies import StaD as StaD
 from fastcolst.policies import SupCoLSTIM as SupCoLSTIM
 from fastcolst.policies import UniformPairs as UniformPairs
+from fastcolst.policies.duel import AlreadyAnsweredError as AlreadyAnsweredError
+from fastcolst.policies.duel import DiscardedError as DiscardedError
+from fastcolst.policies.duel import Duel as Duel
+from fastcolst.policies.duel import ForeignDuelError as ForeignDuelError
+from fastcolst.policies.duel import MalformedDuelError as MalformedDuelError
+from fastcolst.policies.duel import PendingDuel as PendingDuel

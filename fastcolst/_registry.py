@@ -249,7 +249,7 @@ def table_of(value: Any) -> Any:
     >>> table_of(fc.SGD(0.1))
     {'name': 'sgd', 'learning_rate': 0.1, 'decay': 0.0, 'radius': None, 'score': 'likelihood'}
     >>> table_of(fc.UniformPairs(n_arms=3))
-    {'name': 'UniformPairs', 'n_features': None, 'n_arms': 3, 'rng': None}
+    {'name': 'UniformPairs', 'n_features': None, 'n_arms': 3, 'max_pending': None, 'rng': None}
     """
     return _table(value, MOST_LEVELS)
 

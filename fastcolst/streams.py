@@ -21,12 +21,13 @@ from numpy.random import BitGenerator, Generator, SeedSequence
 from fastcolst._checks import brief, looked_at, whole_number
 from fastcolst._compile import helper
 
-__all__ = ["CONTEXTS", "OUTCOMES", "POLICY", "PROBLEM", "check_rng", "entropy_of", "generator", "label_key"]
+__all__ = ["CONTEXTS", "FORK", "OUTCOMES", "POLICY", "PROBLEM", "check_rng", "entropy_of", "generator", "label_key"]
 
 PROBLEM = 1
 CONTEXTS = 2
 OUTCOMES = 3
 POLICY = 4
+FORK = 5
 
 LARGEST_SEED = 2**4096
 """Python does not write much longer numbers in decimals, and results and messages do."""

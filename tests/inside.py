@@ -13,11 +13,14 @@ import numpy as np
 import fastcolst as fc
 from fastcolst import reference
 from fastcolst.policies import double_thompson
-from fastcolst.policies.pending import Pending
+from fastcolst.policies.pending import Pending, Rounds
 from fastcolst.streams import key_from
 
 SCRATCH = frozenset({"scratch", "_buffers", "_drawn_for"})
 """What means nothing between calls."""
+
+TOKENS = frozenset({"epoch", "_epochs", "_first_rounds"})
+"""By which twins tell their duels apart."""
 
 
 def snapshot(policy: fc.Policy) -> dict[str, Any]:
@@ -38,8 +41,10 @@ def _frozen(part: Any, without: frozenset[str]) -> Any:
     """A part of a policy as values that stay what they are, and that are equal where every byte is."""
     if isinstance(part, fc.Duel):
         part = {"first": part.first, "second": part.second, "round": part.round, "contrast": part.contrast}
+    elif isinstance(part, Rounds):
+        part = bytes(part)
     elif isinstance(part, Pending):
-        part = {name: field for name, field in vars(part).items() if name != "policy_id"}
+        part = {name: field for name, field in vars(part).items() if name not in TOKENS}
     elif isinstance(part, tuple) and hasattr(part, "_asdict"):
         part = part._asdict()
     elif isinstance(part, (list, tuple)):

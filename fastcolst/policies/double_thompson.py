@@ -231,7 +231,7 @@ class DoubleThompson(IndexPolicy):
         K, arms of every round; None: as many as in the first round.
     alpha : float, default 0.51
         Positive; a confidence bound is sqrt(alpha log t / N) wide. The regret bounds ask for more than 0.5.
-    rng
+    max_pending, rng
         As in :data:`fastcolst.policies.parameters.INDEX`.
 
     Raises
@@ -271,6 +271,7 @@ class DoubleThompson(IndexPolicy):
         *,
         n_arms: int | None = None,
         alpha: float = 0.51,
+        max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:
         super().__init__(locals())

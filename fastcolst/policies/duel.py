@@ -1,14 +1,49 @@
-"""A duel: two arms that a policy wants to see compared."""
+"""A duel: two arms that a policy wants to see compared; its token, and what is wrong with one that is handed back."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Asked", "ChoiceError", "Duel", "name_the_same", "no_pair"]
+from fastcolst._checks import brief, looked_at, plain_text
+from fastcolst.policies.labels import label_as_json, label_from_json
+
+__all__ = [
+    "AlreadyAnsweredError",
+    "Asked",
+    "ChoiceError",
+    "DiscardedError",
+    "Duel",
+    "ForeignDuelError",
+    "MalformedDuelError",
+    "PendingDuel",
+    "name_the_same",
+    "no_pair",
+    "parsed",
+]
+
+
+class AlreadyAnsweredError(ValueError):
+    """The duel was answered before; each is learned once."""
+
+
+class DiscardedError(ValueError):
+    """The duel was given up: it was discarded, or the oldest when more than ``max_pending`` waited."""
+
+
+class ForeignDuelError(ValueError):
+    """The duel is another policy's, or one that this policy never showed."""
+
+
+class MalformedDuelError(ValueError):
+    """What should be a duel, its token or its JSON text is none."""
 
 
 class ChoiceError(ValueError):
@@ -21,9 +56,20 @@ def no_pair(rule: object, round_: int, n_arms: int) -> ChoiceError:
     return ChoiceError(f"round {round_}: {name} chose arms that are not there; two of 0 to {n_arms - 1} are wanted")
 
 
+_TOKEN = re.compile(r"([0-9a-f]{16})-([1-9][0-9]{0,18})")
+
+
+def parsed(token: str) -> tuple[str, int] | None:
+    """Epoch and round of a token; None for a text that is none."""
+    found = _TOKEN.fullmatch(token)
+    return None if found is None else (found[1], int(found[2]))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Duel:
     """Two arms to compare, as a policy chose them.
+
+    Two duels are equal when their tokens are: no other duel, of any policy, process or day, has this one's.
 
     Attributes
     ----------
@@ -33,15 +79,35 @@ class Duel:
         x_first - x_second.
     round : int
         The policy's round, from 1.
-    policy_id : str
-        Whose duel it is.
+    epoch : str
+        16 hexadecimal digits from the operating system, drawn whenever a policy is constructed, loaded, copied or
+        forked.
+    first_key, second_key : hashable or None
+        The arms' keys, where the contexts have some.
+
+    Examples
+    --------
+    >>> import numpy as np, fastcolst as fc
+    >>> policy = fc.CoLSTIM(2, rng=1)
+    >>> duel = policy.select(np.eye(2))
+    >>> again = fc.Duel.from_json(duel.to_json())
+    >>> again == duel, again.token == duel.token
+    (True, True)
+    >>> policy.update(again, True)
     """
 
     first: int
     second: int
     contrast: NDArray[np.float64] = field(repr=False)
     round: int
-    policy_id: str
+    epoch: str
+    first_key: Hashable = None
+    second_key: Hashable = None
+
+    @property
+    def token(self) -> str:
+        """A text for this duel alone, ``"epoch-round"``, by which it can be answered."""
+        return f"{self.epoch}-{self.round}"
 
     @property
     def is_self(self) -> bool:
@@ -51,10 +117,64 @@ class Duel:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Duel):
             return NotImplemented
-        return (self.policy_id, self.round) == (other.policy_id, other.round)
+        return self.token == other.token
 
     def __hash__(self) -> int:
-        return hash((self.policy_id, self.round))
+        return hash(self.token)
+
+    def to_json(self) -> str:
+        """The duel as a JSON text, which :meth:`from_json` reads; to the last bit.
+
+        Raises
+        ------
+        ValueError
+            A key is no text, number or tuple of these.
+        """
+        return json.dumps(
+            {
+                "token": self.token,
+                "first": self.first,
+                "second": self.second,
+                "first_key": label_as_json("first_key", self.first_key),
+                "second_key": label_as_json("second_key", self.second_key),
+                "contrast": self.contrast.tolist(),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Duel:
+        """The duel that :meth:`to_json` wrote.
+
+        Raises
+        ------
+        MalformedDuelError
+            The text is something else.
+        """
+        plain = plain_text(text)
+        given = None if plain is None else looked_at(json.loads, plain)
+        fault, duel = "the JSON object that Duel.to_json wrote", None
+        if isinstance(given, dict):
+            duel = looked_at(_from_table, given)
+            fault = f"{', '.join(_FIELDS)}, as Duel.to_json wrote them,"
+        if duel is None:
+            raise MalformedDuelError(f"text is {brief(text)}; {fault} is wanted")
+        return duel
+
+
+_FIELDS = ("token", "first", "second", "first_key", "second_key", "contrast")
+
+
+def _from_table(given: dict[str, Any]) -> Duel | None:
+    """The duel of a table that holds exactly the fields, each of its type; None, or whatever it raises, for others."""
+    first, second, numbers, place = given["first"], given["second"], given["contrast"], parsed(given["token"])
+    is_whole = type(first) is type(second) is int and min(first, second) >= 0
+    is_real = type(numbers) is list and all(type(z) is float and math.isfinite(z) for z in numbers)
+    if set(given) != set(_FIELDS) or not (is_whole and is_real and numbers) or place is None:
+        return None
+    contrast = np.array(numbers)
+    contrast.setflags(write=False)
+    keys = label_from_json(given["first_key"]), label_from_json(given["second_key"])
+    return Duel(first, second, contrast, place[1], place[0], *keys)
 
 
 class Asked(NamedTuple):
@@ -68,6 +188,27 @@ class Asked(NamedTuple):
     code: int
     n_arms: int
     contrast: NDArray[np.float64]
+
+
+class PendingDuel(NamedTuple):
+    """A duel that waits for its answer, as :meth:`Policy.pending_duels` lists it.
+
+    Attributes
+    ----------
+    token : str
+        By which it can be answered or discarded.
+    arms : (int, int)
+        Rows of the contexts, first and second.
+    keys : (hashable, hashable)
+        The arms' keys; None where the contexts had none.
+    age : int
+        Rounds that came after it.
+    """
+
+    token: str
+    arms: tuple[int, int]
+    keys: tuple[Hashable, Hashable]
+    age: int
 
 
 def name_the_same(one: Duel, other: Duel) -> bool:

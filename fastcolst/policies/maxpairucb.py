@@ -61,7 +61,7 @@ class MaxPairUCB(LinearPolicy):
 
     Parameters
     ----------
-    n_features, n_arms, horizon, comparison, estimator, ridge, exploration_rounds, width_scale, rng
+    n_features, n_arms, horizon, comparison, estimator, ridge, exploration_rounds, width_scale, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -112,6 +112,7 @@ class MaxPairUCB(LinearPolicy):
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
+        max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:
         super().__init__(locals())

@@ -92,6 +92,10 @@ def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 # --- descriptions -------------------------------------------------------------------------------------------
 
+MAX_PENDING = """int, optional
+        How many duels may wait for their answer; None: any number. When one more is shown the oldest is given up and
+        counted in ``expired``; an answer to it comes too late, which its error says."""
+
 LINEAR = {
     "n_features": """int
         d, columns of the contexts.""",
@@ -112,6 +116,7 @@ LINEAR = {
         tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: n_features * n_arms.""",
     "width_scale": """float, optional
         c (c1 in CoLSTIM, eta in MaxInP and Sta'D), by which widths are scaled; None: sqrt(d log T).""",
+    "max_pending": MAX_PENDING,
     "rng": """int, SeedSequence, Generator or None
         Source of the pairs of the exploration; see :func:`fastcolst.streams.entropy_of`.""",
 }
@@ -137,6 +142,7 @@ PERTURBED = {
         C_thresh; None: c1; inf: no clipping.""",
     "allow_self_duel": """bool, default True
         Whether the first arm may be its own rival, as in the paper. False: two different arms (of at least two).""",
+    "max_pending": MAX_PENDING,
     "rng": """int, SeedSequence, Generator or None
         Source of the noise; see :func:`fastcolst.streams.entropy_of`.""",
 }
@@ -145,6 +151,7 @@ PERTURBED = {
 INDEX = {
     "n_features": """int, optional
         Columns of the contexts, checked when given; None: any number.""",
+    "max_pending": MAX_PENDING,
     "rng": """int, SeedSequence, Generator or None
         Source of the samples; see :func:`fastcolst.streams.entropy_of`.""",
 }

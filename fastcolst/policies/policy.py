@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import uuid
 import warnings
 from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, all_moderate, answer, contexts_array, count
+from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count, plain_text, whole_number
 from fastcolst._compile import make_agent, one_line
 from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
-from fastcolst.policies.duel import Asked, Duel, no_pair
+from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
 from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, learn_answer
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.protocol import check_rule, draw_block
 from fastcolst.policies.simulated import Simulated
-from fastcolst.streams import check_rng, entropy_of, generator
+from fastcolst.streams import FORK, check_rng, entropy_of, generator, label_key
 
 __all__ = ["Policy"]
 
@@ -59,12 +59,12 @@ class Policy(Simulated):
         self._n_features = None if n_features is None else count("n_features", n_features)
         self._n_arms = None if n_arms is None else count("n_arms", n_arms)
         check_rng(rng)
-        self._pending = Pending(uuid.uuid4().hex)
+        most = given.get("max_pending")
+        self._pending = Pending(None if most is None else count("max_pending", most))
         self._names: Names | None = None
         self._lock = new_lock()
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
-        self._drawn_for = 0  # the round whose numbers lie in the buffers
         self._answering: tuple[int, int] | None = None  # the round that is being answered, and answers before it
         self._is_settled = False  # whether a first choice has decided what the parameters left open
         self._exploring = False
@@ -78,11 +78,15 @@ class Policy(Simulated):
             The rule is not registered, or lacks a method that every rule must have.
         """
         check_rule(rule)
-        entropy = entropy_of(self._parameters["rng"])
+        self._begin_stream(entropy_of(self._parameters["rng"]))
+        self._start(rule, state)
+
+    def _begin_stream(self, entropy: int) -> None:
+        """Draw from the beginning of a stream."""
         if self._parameters["rng"] is not None:
             self._parameters["rng"] = entropy
-        self._rng = generator(entropy)
-        self._start(rule, state)
+        self._entropy, self._rng = entropy, generator(entropy)
+        self._drawn_for = 0  # the round whose numbers lie in the buffers
 
     def _start(self, rule: Any, state: Any) -> None:
         """Go on with a state, which kernels know by a handle."""
@@ -117,6 +121,7 @@ class Policy(Simulated):
         self.__dict__.update(state)
         self._lock = new_lock()
         self._start(self._rule, self._state)
+        self._pending.begin()
 
     # --- the service loop -----------------------------------------------------------------------------------
 
@@ -182,9 +187,11 @@ class Policy(Simulated):
             first = rest % n_arms
             shown = buffers.contrast.copy()
             shown.setflags(write=False)
-            duel = Duel(first, second, shown, round_, self._pending.policy_id)
+            duel = Duel(first, second, shown, round_, self._pending.epoch)
             if first != second:
                 self._pending.add(Asked(duel, code, n_arms, buffers.contrast.copy()))
+            else:
+                self._pending.add_self(round_)
             return duel
 
     def _look_closely(
@@ -226,45 +233,45 @@ class Policy(Simulated):
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         return code
 
-    def update(self, duel: Duel, first_won: bool) -> None:
+    def update(self, duel: Duel | str, first_won: bool) -> None:
         """Learn the answer to a duel.
 
         Parameters
         ----------
-        duel : Duel
-            From this policy's :meth:`select`; each is answered once.
+        duel : Duel or str
+            From this policy's :meth:`select`, or its token; each is answered once, at any time and in any order.
         first_won : bool or 0 or 1
             Whether the first arm won. The answer to a self-duel is checked and changes nothing.
 
         Raises
         ------
+        AlreadyAnsweredError, DiscardedError, ForeignDuelError, MalformedDuelError
+            ValueErrors that say why no answer to the duel is awaited. The policy is as it was.
         ValueError
-            When the duel is another policy's or was answered already, when ``first_won`` is something else, or when
-            numbers would overflow. The policy is then as it was.
+            When ``first_won`` is something else, or numbers would overflow. The policy is then as it was.
         """
         with self._lock:
-            asked = self._pending.known(duel)
-            if asked is None:  # not the object that was shown: look closely
-                self._pending.check_own(duel, self._chosen.item())
+            # the very object that was shown, or a closer look
+            asked = self._pending.known(duel) or self._pending.find(duel)
             won = answer(first_won)
             # a self-duel never waits, and needs no answer
-            if (asked is None and duel.is_self) or (self._answering is not None and self._was_learned(duel)):
+            if asked is None or (self._answering is not None and self._was_learned(asked.duel.round)):
                 return
-            asked = self._pending.find(duel) if asked is None else asked
-            self._answering = duel.round, self._answered.item()
+            round_ = asked.duel.round
+            self._answering = round_, self._answered.item()
             before = self._kept_for(asked)
             try:
                 while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
                     if code == OVERFLOW:
                         self._answering = None
-                        raise ValueError(f"duel of round {duel.round}: with its contrast the estimate overflows")
+                        raise ValueError(f"duel of round {round_}: with its contrast the estimate overflows")
                     self._make_ready(code, 1)
             except BaseException:
                 if before is not None:
                     rewind(before)
                     self._start(self._rule, before)
                 raise
-            self._pending.drop(duel.round)
+            self._pending.drop(round_)
             self._answering = None
             if self._exploring:
                 self._end_exploration()
@@ -273,20 +280,98 @@ class Policy(Simulated):
         """What to go back to when learning this answer fails half-way; None where it is learned at once."""
         return None
 
-    def _was_learned(self, duel: Duel) -> bool:
-        """Whether Ctrl-C came right after this answer was learned; if it was another's, that one waits no longer."""
-        round_, before = self._answering or (0, 0)
+    def _was_learned(self, round_: int) -> bool:
+        """Whether Ctrl-C came right after a round's answer was learned; another round's waits no longer then."""
+        learned, before = self._answering or (0, 0)
         self._answering = None
-        return self._answered.item() > before and self._pending.drop(round_) and round_ == duel.round
+        return self._answered.item() > before and self._pending.drop(learned) and learned == round_
 
-    def discard(self, duel: Duel) -> None:
+    def discard(self, duel: Duel | str) -> None:
         """Give up waiting for the answer to a duel: nobody answered, or liked both alike.
 
-        Nothing is learned, and the round still counts. A duel that is not pending raises ValueError.
+        Nothing is learned, and the round still counts.
+
+        Parameters
+        ----------
+        duel : Duel or str
+            A duel that is pending, or its token.
+
+        Raises
+        ------
+        AlreadyAnsweredError, DiscardedError, ForeignDuelError, MalformedDuelError
+            As for :meth:`update`.
+        ValueError
+            It is a self-duel, which is never pending.
         """
         with self._lock:
-            self._pending.check_own(duel, self._chosen.item())
-            self._pending.drop(self._pending.find(duel).duel.round)
+            asked = self._pending.find(duel)
+            if asked is None:
+                raise ValueError(
+                    f"duel is {brief(duel)}, a self-duel, which does not wait for its answer; one that waits is wanted"
+                )
+            self._pending.discard(asked.duel.round)
+
+    def pending_duels(self) -> list[PendingDuel]:
+        """List the duels that wait for their answer, the oldest first.
+
+        Returns
+        -------
+        list of PendingDuel
+            Each with its token, arms, keys and age in rounds.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> policy = fc.UniformPairs(rng=1)
+        >>> duels = [policy.select(np.eye(3)) for _ in range(5)]
+        >>> for waiting in policy.pending_duels():
+        ...     if waiting.age >= 3:
+        ...         policy.discard(waiting.token)
+        >>> policy.pending
+        3
+        """
+        with self._lock:
+            return self._pending.listed(self._chosen.item())
+
+    def fork(self, worker: int | str) -> Self:
+        """A policy for another worker: it knows what this one knows, and goes on by itself.
+
+        It draws from a stream of its own, shows duels under tokens of its own and waits for none of this policy's.
+        What its duels teach comes back, and to other workers, by :meth:`LinearPolicy.learn`.
+
+        Parameters
+        ----------
+        worker : int or str
+            Names the stream: the same fork of the same policy draws the same numbers.
+
+        Raises
+        ------
+        ValueError
+            ``worker`` is something else.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> policy = fc.CoLSTIM(2, estimator="sgd", ridge=1.0, rng=1)
+        >>> other = policy.fork("worker 2")
+        >>> contexts = np.eye(2)
+        >>> duel = other.select(contexts)
+        >>> other.update(duel, first_won=True)
+        >>> policy.learn(contexts[[duel.first]], contexts[[duel.second]])
+        >>> bool((policy.theta == other.theta).all())
+        True
+        """
+        given = plain_text(worker)
+        name: int | str | None = whole_number(worker) if given is None else given
+        if name is None or name == "":
+            raise ValueError(f"worker is {brief(worker)}; a whole number or a text is wanted")
+        with self._lock:
+            twin = deepcopy(self)
+        last = twin._chosen.item()
+        key = FORK, last, *label_key(repr(name))  # 1 is not "1"
+        twin._begin_stream(entropy_of(SeedSequence(twin._entropy, spawn_key=key)))
+        twin._pending, twin._answering = Pending(twin._pending.most, last), None
+        return twin
 
     @property
     def round(self) -> int:
@@ -295,8 +380,13 @@ class Policy(Simulated):
 
     @property
     def pending(self) -> int:
-        """Number of duels that wait for their answer."""
+        """Number of duels that wait for their answer; :meth:`pending_duels` lists them."""
         return len(self._pending)
+
+    @property
+    def expired(self) -> int:
+        """Number of duels that were given up because more than ``max_pending`` waited."""
+        return self._pending.expired
 
     @property
     def feature_names(self) -> Names | None:

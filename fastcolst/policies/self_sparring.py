@@ -103,7 +103,7 @@ class SelfSparring(IndexPolicy):
         As in :data:`fastcolst.policies.parameters.INDEX`.
     n_arms : int, optional
         Arms of every round; None: as many as in the first round.
-    rng
+    max_pending, rng
         As in :data:`fastcolst.policies.parameters.INDEX`.
 
     Raises
@@ -136,6 +136,13 @@ class SelfSparring(IndexPolicy):
 
     choice_cost = 2.0
 
-    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Seed = None) -> None:
+    def __init__(
+        self,
+        n_features: int | None = None,
+        *,
+        n_arms: int | None = None,
+        max_pending: int | None = None,
+        rng: Seed = None,
+    ) -> None:
         super().__init__(locals())
         self._start_index(SelfSparringRule(), SelfSparringState)

@@ -50,6 +50,8 @@ class UniformPairs(BlindPolicy):
         As in :data:`fastcolst.policies.parameters.INDEX`.
     n_arms : int, optional
         Arms of every round, checked when given; None: any number.
+    max_pending
+        As in :data:`fastcolst.policies.parameters.INDEX`.
     rng : int, SeedSequence, Generator or None
         Source of the pairs; see :func:`fastcolst.streams.entropy_of`.
 
@@ -73,6 +75,13 @@ class UniformPairs(BlindPolicy):
 
     choice_cost = 0.05
 
-    def __init__(self, n_features: int | None = None, *, n_arms: int | None = None, rng: Seed = None) -> None:
+    def __init__(
+        self,
+        n_features: int | None = None,
+        *,
+        n_arms: int | None = None,
+        max_pending: int | None = None,
+        rng: Seed = None,
+    ) -> None:
         super().__init__(locals())
         self._begin(UniformPairsRule(), BlindState.new())

@@ -89,8 +89,10 @@ CALLED_BY_KERNELS = frozenset(
 )
 """What a model, an estimator, a problem and a policy must have for ours: for people who write one, not for callers."""
 
-MADE_BY_OURS = frozenset({"Duel", "Fit", "FileFormatError", "StudyResult"})
-"""Records and an exception that our functions hand out; whoever builds one may put in anything."""
+MADE_BY_OURS = frozenset(
+    {"Duel", "Fit", "PendingDuel", "StudyResult", *(name for name in fc.__all__ if name.endswith("Error"))}
+)
+"""Records and exceptions that our functions hand out; whoever builds one may put in anything."""
 
 BASES = frozenset({"Policy"})
 """Classes of which only subclasses are built; their methods are called there."""
@@ -230,6 +232,14 @@ def _theorem(cls: Any) -> Callable[[World, Generator], Case]:
     return case
 
 
+def _waiting(policy: Policy, rng: Generator) -> Any:
+    """A duel that waits for its answer, or its token."""
+    duel = policy.select(contexts(rng))
+    while duel.is_self:
+        duel = policy.select(contexts(rng))
+    return duel if rng.random() < 0.5 else duel.token
+
+
 def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
     """A method of a policy that has seen nothing, is exploring or knows something."""
 
@@ -239,10 +249,9 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
         if method == "select":
             arguments = {"contexts": contexts(rng)}
         elif method in ("update", "discard"):
-            duel = policy.select(contexts(rng))
-            while duel.is_self:
-                duel = policy.select(contexts(rng))
-            arguments = {"duel": duel} if method == "discard" else {"duel": duel, "first_won": True}
+            arguments = {"duel": _waiting(policy, rng), **({} if method == "discard" else {"first_won": True})}
+        elif method == "fork":
+            arguments = {"worker": 2 if rng.random() < 0.5 else "two"}
         elif method == "learn":
             arguments = {"winners": rng.normal(size=(3, D)), "losers": rng.normal(size=(3, D))}
         elif method == "learn_and_predict":
@@ -351,6 +360,10 @@ def _result(world: World, rng: Generator) -> Case:
     return Case(fc.Result, {field.name: getattr(result, field.name) for field in dataclasses.fields(result)})
 
 
+def _from_json(world: World, rng: Generator) -> Case:
+    return Case(fc.Duel.from_json, {"text": world.player("UniformPairs", 0).select(contexts(rng)).to_json()})
+
+
 def _study(world: World, rng: Generator) -> Case:
     return Case(
         fc.Study,
@@ -441,6 +454,7 @@ def points() -> list[Point]:
         Point("Result.plot", lambda w, r: Case(w.result.plot, {"ax": None}), 0.2),
         Point("Result.same_numbers", lambda w, r: Case(w.result.same_numbers, {"other": w.result}), 0.5),
         Point("load_result", lambda w, r: Case(fc.load_result, {"path": w.folder / "result.parquet"}), 1, (OSError,)),
+        Point("Duel.from_json", _from_json, 2),
         Point("Study", _study, 5),
         Point("Study.from_dict", _from_dict, 5, (), ("study",)),
         Point("Study.from_toml", lambda w, r: Case(fc.Study.from_toml, {"path": w.folder / "s.toml"}), 0.5, (OSError,)),
@@ -456,7 +470,7 @@ def points() -> list[Point]:
         found += [Point(f"{model.__name__}.{method}", _of_model(model, method), 0.3) for method in methods]
     for label, (cls, parameters) in PLAYERS.items():
         found.append(Point(f"{cls.__name__}", _constructor(cls, parameters), 3))
-        methods = ["select", "update", "discard"]
+        methods = ["select", "update", "discard", "fork"]
         if issubclass(cls, LinearPolicy):
             methods += ["learn", "learn_and_predict", "utilities", "widths", "probability"]
         methods += [method for method in ("stage",) if hasattr(cls, method)]
