@@ -34,6 +34,7 @@ _HOME = {
     "StaD": "policies",
     "SupCoLSTIM": "policies",
     "UniformPairs": "policies",
+    "load_policy": "policies.loading",
     "Scenario": "experiments.problems",
     "ScoredArms": "experiments.scored",
     "Fit": "estimation.fit",

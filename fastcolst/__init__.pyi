@@ -37,3 +37,4 @@ from fastcolst.policies.duel import Duel as Duel
 from fastcolst.policies.duel import ForeignDuelError as ForeignDuelError
 from fastcolst.policies.duel import MalformedDuelError as MalformedDuelError
 from fastcolst.policies.duel import PendingDuel as PendingDuel
+from fastcolst.policies.loading import load_policy as load_policy

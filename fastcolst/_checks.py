@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ __all__ = [
     "is_a",
     "looked_at",
     "margins",
+    "memory_bound",
     "non_negative_numbers",
     "number",
     "path_text",
@@ -140,11 +143,28 @@ def path_text(name: str, value: Any) -> str:
     return text
 
 
+_bound: ContextVar[int | None] = ContextVar("bound", default=None)
+
+
+@contextmanager
+def memory_bound(n_bytes: int) -> Iterator[None]:
+    """Let :func:`check_memory` grant this thread no more, while what other people's file claims is built."""
+    token = _bound.set(n_bytes)
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
 def check_memory(name: str, value: int, n_bytes: int) -> None:
     """Refuse a size for which the machine has too little memory, or more than a terabyte where that is not told.
 
-    Before it is asked for: systems grant more than there is, and end the process that then uses it.
+    Before it is asked for: systems grant more than there is, and end the process that then uses it. Within
+    :func:`memory_bound` the bound is told.
     """
+    told = _bound.get()
+    if told is not None and n_bytes > told:
+        raise ValueError(f"{name} is {value}; that takes {n_bytes:,} bytes, and at most {told:,} are wanted")
     most = machine_bytes() or 2**40
     if n_bytes > most:
         raise ValueError(

@@ -157,11 +157,15 @@ class Arrays:
     file : binary file
     path : str
         What messages call it.
+    stored : bool
+        Whether members must be stored, not deflated: then all together hold no more bytes than the file.
 
     Attributes
     ----------
     path : str
     names : list of str
+    size : int
+        Bytes of the file.
 
     Raises
     ------
@@ -174,7 +178,7 @@ class Arrays:
     An array is read after its header was compared with the member's size, to the byte, and that with the file's.
     """
 
-    def __init__(self, file: BinaryIO, path: str) -> None:
+    def __init__(self, file: BinaryIO, path: str, stored: bool = False) -> None:
         self.path = path
         self._members: dict[str, zipfile.ZipInfo] = {}
         with decoding(path):
@@ -187,11 +191,17 @@ class Arrays:
                     raise FileFormatError(f"{path!r} has two arrays with the name {name!r}")
                 if member.comment:  # a damaged length makes one of the members after this
                     raise FileFormatError(f"array {name!r} of {path!r} has a comment, as numpy.savez writes none")
+                if stored and member.compress_type != zipfile.ZIP_STORED:
+                    raise FileFormatError(f"array {name!r} of {path!r} is not stored, as is wanted")
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise FileFormatError(f"array {name!r} of {path!r} is neither stored nor deflated")
                 self._zip.open(member).close()
                 self._members[name] = member
         self.names = list(self._members)
+        held = sum(member.file_size for member in self._members.values())
+        self.size = file.seek(0, os.SEEK_END)
+        if stored and held > self.size:
+            raise FileFormatError(f"{path!r}: its arrays claim {held:,} bytes, which {self.size:,} bytes cannot hold")
 
     def __contains__(self, name: object) -> bool:
         return name in self._members
@@ -237,8 +247,8 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 @contextlib.contextmanager
-def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
-    """Open an .npz file of named arrays.
+def open_arrays(path: str | os.PathLike[str], stored: bool = False) -> Iterator[Arrays]:
+    """Open an .npz file of named arrays; ``stored``: see :class:`Arrays`.
 
     Raises
     ------
@@ -260,7 +270,7 @@ def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
     (['a', 'b'], array([[0.5]]))
     """
     with opened(path) as file:
-        yield Arrays(file, os.fspath(path))
+        yield Arrays(file, os.fspath(path), stored)
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -303,7 +313,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+def write_atomically(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
     """Write a file so that after a crash either the old or the new content stands, whole.
 
     The bytes go to a temporary file in the same folder, which is flushed to disk and then renamed over

@@ -16,7 +16,7 @@ from fastcolst.policies import double_thompson
 from fastcolst.policies.pending import Pending, Rounds
 from fastcolst.streams import key_from
 
-SCRATCH = frozenset({"scratch", "_buffers", "_drawn_for"})
+SCRATCH = frozenset({"scratch", "_buffers", "_drawn_for", "_unused"})
 """What means nothing between calls."""
 
 TOKENS = frozenset({"epoch", "_epochs", "_first_rounds"})

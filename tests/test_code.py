@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import fastcolst as fc
+from fastcolst._code import changed_code, merged_code, own_code
 from fastcolst.cli import main
-from fastcolst.experiments.code import changed_code, merged_code, own_code
 
 pytest.importorskip("pyarrow")
 

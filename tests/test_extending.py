@@ -90,7 +90,7 @@ def test_object_and_fused_loop_of_the_rule_agree(folder):
 
 def test_a_study_sees_when_one_of_them_is_changed(folder):
     """The rule's class is not named in the study: the policy's constructor reaches it."""
-    from fastcolst.experiments.code import own_code
+    from fastcolst._code import own_code
 
     def digests() -> dict[str, Any]:
         for name in FILES:

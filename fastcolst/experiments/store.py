@@ -30,10 +30,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._code import Code, changed_code, merged_code, own_code
 from fastcolst._files import FileFormatError, is_sealed, optional_import, read_whole, seal, write_atomically
 from fastcolst._version import __version__
 from fastcolst.experiments.cells import Cell, Outcome, Work, check_amounts
-from fastcolst.experiments.code import Code, changed_code, merged_code, own_code
 from fastcolst.experiments.simulation import processors
 
 __all__ = ["CELLS", "LOCK", "TIMINGS", "Manifest", "Store", "locked", "short", "timing"]

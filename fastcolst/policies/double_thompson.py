@@ -30,6 +30,7 @@ from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.policies.blind import IndexPolicy
 from fastcolst.policies.parameters import Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.soundness import MOST_WINS, check, check_range
 from fastcolst.policies.state import new_counters
 from fastcolst.streams import GOLDEN, key_from, word53
 
@@ -69,6 +70,16 @@ class DoubleThompsonState(NamedTuple):
             constants=np.zeros(shape),
             bars=np.full(shape, 2**52),
         )
+
+
+@check.register
+def _(state: DoubleThompsonState, name: str) -> None:
+    check.dispatch(object)(state, name)
+    check_range(state.wins, f"{name}.wins", 0.0, MOST_WINS)
+    check_range(state.chances, f"{name}.chances", 0.0, 1.0)
+    check_range(state.thresholds, f"{name}.thresholds", -1.0, np.inf)
+    check_range(state.constants, f"{name}.constants", -MOST_WINS, MOST_WINS)
+    check_range(state.bars, f"{name}.bars", 0, 2**53)
 
 
 @register

@@ -9,13 +9,20 @@ a policy was saved or copied may be answered to either.
 from __future__ import annotations
 
 import bisect
+import json
 import os
+import re
 import secrets
-from collections.abc import Collection
-from operator import attrgetter
+from collections.abc import Collection, Hashable, Mapping
+from operator import attrgetter, lt
+from typing import Any
 from weakref import WeakSet
 
-from fastcolst._checks import brief, looked_at, plain_text
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._checks import LARGEST, brief, looked_at, plain_text
+from fastcolst._compile import plain
 from fastcolst.policies.duel import (
     AlreadyAnsweredError,
     Asked,
@@ -27,6 +34,8 @@ from fastcolst.policies.duel import (
     name_the_same,
     parsed,
 )
+from fastcolst.policies.kernels import decoded
+from fastcolst.policies.labels import label_as_json, label_from_json
 
 __all__ = ["Pending", "Rounds"]
 
@@ -52,6 +61,13 @@ class Rounds:
         return bytes(self._bits).rstrip(b"\0")
 
 
+COLUMNS = ("round", "first", "second", "note", "n_arms", "n_features")
+"""Of the table in which a file holds the duels that wait."""
+LONGEST_KEYS = 2**16
+"""Characters of the keys of a duel in a file."""
+_EPOCH = re.compile(r"[0-9a-f]{16}")
+
+
 class Pending:
     """A policy's duels that wait for their answer, by round.
 
@@ -69,6 +85,9 @@ class Pending:
     expired : int
         Duels that were given up because too many waited.
     """
+
+    ARRAYS = ("discarded", "selves", "waiting", "contrasts", "keys")
+    """What is packed as arrays."""
 
     def __init__(self, most: int | None = None, last: int = 0) -> None:
         self.most = most
@@ -126,6 +145,83 @@ class Pending:
             for duel in duels
         ]
 
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def packed(self) -> dict[str, Any]:
+        """The book as arrays and plain data, by name.
+
+        Raises
+        ------
+        ValueError
+            A key of a duel that waits cannot be written.
+        """
+        waiting = list(self._asked.values())
+        table = np.zeros((len(waiting), len(COLUMNS)), np.int64)
+        for row, asked in zip(table, waiting, strict=True):
+            duel = asked.duel
+            note = plain(decoded)(asked.code, asked.n_arms).note
+            row[:] = duel.round, duel.first, duel.second, note, asked.n_arms, asked.contrast.size
+        keys = [
+            [label_as_json("first_key", asked.duel.first_key), label_as_json("second_key", asked.duel.second_key)]
+            for asked in waiting
+        ]
+        lines = "\n".join(map(json.dumps, keys)) if any(key != [None, None] for key in keys) else ""
+        return {
+            "expired": self.expired,
+            "last": self._last,
+            "epochs": self._epochs,
+            "first_rounds": self._first_rounds,
+            "discarded": np.frombuffer(bytes(self._discarded), np.uint8),
+            "selves": np.frombuffer(bytes(self._selves), np.uint8),
+            "waiting": table,
+            "contrasts": np.concatenate([np.empty(0), *(asked.contrast for asked in waiting)]),
+            "keys": np.frombuffer(lines.encode(), np.uint8),
+        }
+
+    def unpack(self, packed: Mapping[str, Any], n_rounds: int, n_arms: int | None, n_features: int | None) -> None:
+        """Become the book of a policy with so many rounds, arms and features, and begin a new epoch.
+
+        Raises
+        ------
+        ValueError
+            It is no book of such a policy.
+        """
+        expired, last, epochs, firsts = (packed[name] for name in ("expired", "last", "epochs", "first_rounds"))
+        places = [0, *firsts, last + 2]
+        increases = all(type(place) is int for place in places) and all(map(lt, places, places[1:]))
+        named = all(type(epoch) is str and _EPOCH.fullmatch(epoch) for epoch in epochs)
+        if not (type(last) is type(expired) is int and 0 <= last <= n_rounds and 0 <= expired <= last):
+            raise ValueError(f"its book counts {brief(last)} rounds and {brief(expired)} expired ones of {n_rounds}")
+        if not (increases and named and len(set(epochs)) == len(epochs) == len(firsts) > 0):
+            raise ValueError(
+                f"its epochs are {brief(epochs)} from the rounds {brief(firsts)} on; one for each is wanted"
+            )
+        self.expired, self._last, self._epochs, self._first_rounds = expired, last, list(epochs), list(firsts)
+        bits = [_bits(packed[name], name, last) for name in ("discarded", "selves")]
+        self._discarded, self._selves = map(Rounds, bits)
+        self._asked = {}
+        table, contrasts, text = packed["waiting"], packed["contrasts"], packed["keys"]
+        _check_waiting(table, contrasts, last, n_arms, n_features)
+        lines = bytes(text).split(b"\n") if len(text) else []
+        if lines and len(lines) != len(table):
+            raise ValueError(f"its book has keys for {len(lines)} duels and {len(table)} that wait; as many are wanted")
+        place = 0
+        for number, row in enumerate(table.tolist()):
+            round_, first, second, note, n, d = row
+            contrast = contrasts[place : place + d].copy()
+            place += d
+            shown = contrast.copy()
+            shown.setflags(write=False)
+            keys = _keys(lines[number]) if lines else (None, None)
+            duel = Duel(first, second, shown, round_, self._epoch_of(round_), *keys)
+            self._asked[round_] = Asked(duel, (note * n + first) * n + second, n, contrast)
+        self.begin()
+
+    def _epoch_of(self, round_: int) -> str:
+        """The epoch in which a round that was shown lies; an empty text for rounds before all of them."""
+        number = bisect.bisect_right(self._first_rounds, round_) - 1
+        return self._epochs[number] if number >= 0 else ""
+
     # --- whose a duel is, and what became of it -------------------------------------------------------------
 
     def known(self, duel: object) -> Asked | None:
@@ -180,13 +276,47 @@ class Pending:
         if place is not None and place[0] not in self._epochs:
             raise ForeignDuelError(f"duel is {brief(duel)}, of another policy; one of this policy's own is wanted")
         epoch, round_ = place or ("", 0)
-        number = bisect.bisect_right(self._first_rounds, round_) - 1
-        if number < 0 or self._epochs[number] != epoch or round_ > self._last:
+        if place is None or self._epoch_of(round_) != epoch or round_ > self._last:
             raise ForeignDuelError(
                 f"duel is {brief(duel)}, which this policy never showed (another copy of it may have); one that it did "
                 "is wanted"
             )
         return round_
+
+
+def _bits(array: NDArray[Any], name: str, last: int) -> bytes:
+    if array.dtype != np.uint8 or array.ndim != 1 or array.size > last // 8 + 1:
+        raise ValueError(f"its {name} rounds are {array.dtype} {array.shape}; a bit for each of {last} is wanted")
+    return array.tobytes()
+
+
+def _check_waiting(
+    table: NDArray[Any], contrasts: NDArray[Any], last: int, n_arms: int | None, n_features: int | None
+) -> None:
+    """Check the duels that wait: compiled code takes their arms and contrasts as they stand."""
+    if table.dtype != np.int64 or table.shape != (len(table), len(COLUMNS)):
+        raise ValueError(f"its waiting duels are {table.dtype} {table.shape}; int64 (m, {len(COLUMNS)}) is wanted")
+    rounds, first, second, note, n, d = table.T
+    good = (
+        np.all(np.diff(rounds, prepend=0) > 0)
+        and np.all(rounds <= last)
+        and np.all((first >= 0) & (second >= 0) & (first < n) & (second < n) & (first != second))
+        and np.all((note >= 0) & ((note + 1.0) * n * n < 2.0**62))  # of which a code is made
+        and (n_arms is None or np.all(n == n_arms))
+        and (np.all(d >= 0) if n_features is None else np.all(d == n_features))
+        and contrasts.dtype == np.float64
+        and contrasts.shape == (int(d.sum()),)
+        and np.all(np.abs(contrasts) <= 2.0 * LARGEST)
+    )
+    if not good:
+        raise ValueError("its waiting duels name arms, rounds or contrasts that cannot be; those shown are wanted")
+
+
+def _keys(line: bytes) -> tuple[Hashable, Hashable]:
+    found = json.loads(line) if len(line) <= LONGEST_KEYS else None
+    if type(found) is not list or len(found) != 2:
+        raise ValueError(f"the keys of a waiting duel are {brief(line)}; two are wanted")
+    return label_from_json(found[0]), label_from_json(found[1])
 
 
 _BOOKS: WeakSet[Pending] = WeakSet()

@@ -12,7 +12,7 @@ from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count, plain_text, whole_number
-from fastcolst._compile import make_agent, one_line
+from fastcolst._compile import one_line
 from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.columns import Names, features_of, order_of
@@ -22,7 +22,7 @@ from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.protocol import check_rule, draw_block
-from fastcolst.policies.simulated import Simulated
+from fastcolst.policies.saved import Saved
 from fastcolst.streams import FORK, check_rng, entropy_of, generator, label_key
 
 __all__ = ["Policy"]
@@ -34,7 +34,7 @@ STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
 
 
-class Policy(Simulated):
+class Policy(Saved):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -86,15 +86,7 @@ class Policy(Simulated):
         if self._parameters["rng"] is not None:
             self._parameters["rng"] = entropy
         self._entropy, self._rng = entropy, generator(entropy)
-        self._drawn_for = 0  # the round whose numbers lie in the buffers
-
-    def _start(self, rule: Any, state: Any) -> None:
-        """Go on with a state, which kernels know by a handle."""
-        self._rule = rule
-        self._state = state
-        self._agent = make_agent(rule, state)
-        self._answered = state.counters["answered"]
-        self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
+        self._drawn_for, self._unused = 0, None  # the round whose numbers lie in the buffers
 
     def __copy__(self) -> Self:
         """A policy of its own: a shallow copy would share the state and the stream."""
@@ -204,7 +196,8 @@ class Policy(Simulated):
             raise ValueError("contexts has 1 arm; at least two are wanted where allow_self_duel=False")
         self._tell_of_late("contexts", names)
         if rows.shape != self._buffers.shape:
-            self._buffers, self._drawn_for = self._new_buffers(*rows.shape), 0
+            self._buffers = self._new_buffers(*rows.shape)
+            self._drawn_for = self._put_unused(self._buffers)
         return (rows if order is None else rows.take(order, axis=1)), names
 
     def _tell_of_late(self, name: str, names: Names | None) -> None:

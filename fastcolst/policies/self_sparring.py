@@ -20,6 +20,7 @@ from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.policies.blind import IndexPolicy
 from fastcolst.policies.parameters import Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice
+from fastcolst.policies.soundness import MOST_WINS, check, check_range
 from fastcolst.policies.state import new_counters
 from fastcolst.streams import key_from
 
@@ -42,6 +43,13 @@ class SelfSparringState(NamedTuple):
         """Of a policy that has seen nothing."""
         check_memory("n_arms", n_arms, 8 * 3 * n_arms)
         return cls(new_counters(), np.zeros((3, n_arms)))
+
+
+@check.register
+def _(state: SelfSparringState, name: str) -> None:
+    check.dispatch(object)(state, name)
+    check_range(state.laws[:2], f"{name}.laws", 0.0, MOST_WINS)
+    check_range(state.laws[2], f"{name}.laws", -MOST_WINS, MOST_WINS)
 
 
 @register

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._compile import make_agent
 from fastcolst.policies.duel import no_pair
 from fastcolst.policies.kernels import agent_is_stale, play
 from fastcolst.policies.protocol import Chunk
@@ -42,8 +43,17 @@ class Simulated:
     _rule: Any
     _state: Any
     _agent: Any
+    _answered: NDArray[np.int64]
     _chosen: NDArray[np.int64]
     _is_settled: bool
+
+    def _start(self, rule: Any, state: Any) -> None:
+        """Go on with a state, which kernels know by a handle."""
+        self._rule = rule
+        self._state = state
+        self._agent = make_agent(rule, state)
+        self._answered = state.counters["answered"]
+        self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
 
     def _fresh(self, **changes: Any) -> Self:
         """A policy with the same parameters, apart from the changes, that has seen nothing."""

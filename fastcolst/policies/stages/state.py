@@ -11,6 +11,7 @@ from fastcolst._compile import handle, helper, register, slot
 from fastcolst.estimation.memory import spread, stacked
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, grown, grown_stack, is_stale, refresh
 from fastcolst.policies.protocol import Choice
+from fastcolst.policies.soundness import check, check_range
 from fastcolst.policies.state import LinearState, update_linear
 
 __all__ = ["CONFIDENT", "EVERYONE", "EXPLORATION", "REASONS", "WIDTH", "StageState", "memory_of", "note", "teach"]
@@ -95,6 +96,13 @@ class StageState(NamedTuple):
         spread(self.factor, self.later.factor)
         spread(self.memory, self.later.memory)
         self.learned[1:] = self.learned[0]
+
+
+@check.register
+def _(state: StageState, name: str) -> None:
+    check.dispatch(object)(state, name)
+    for field, highest in (("stale", 1), ("learned", 2**62), ("taught", len(state.stale)), ("tallies", 2**62)):
+        check_range(getattr(state, field), f"{name}.{field}", 0, highest)
 
 
 def memory_of(state: StageState, stage: int) -> Any:

@@ -1,4 +1,4 @@
-"""What a study remembers of the code of people's own classes and functions, so that a change does not go unnoticed."""
+"""What is remembered of the code of people's own classes and functions, so that a change does not go unnoticed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastcolst._words import looked_at
 __all__ = ["Code", "changed_code", "merged_code", "own_code"]
 
 Code = dict[str, list[str | None]]
-"""Digests by ``"module:name"``, in the order in which a study has met them; None where there is no telling."""
+"""Digests by ``"module:name"``, in the order in which they were met; None where there is no telling."""
 
 
 def own_code(things: Iterable[Any]) -> Code:

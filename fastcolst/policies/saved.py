@@ -1,0 +1,183 @@
+"""What files ask of a policy: everything on which its future depends, as arrays and plain data, and back."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import SFC64, Generator
+from numpy.typing import NDArray
+
+from fastcolst._checks import LARGEST, brief, count, path_text
+from fastcolst._code import Code, own_code
+from fastcolst._files import write_atomically
+from fastcolst._version import __version__
+from fastcolst.policies.kernels import Buffers
+from fastcolst.policies.labels import label_as_json, label_from_json
+from fastcolst.policies.packing import arrays_of, fitting, parameter_as_json, reference_of, restored
+from fastcolst.policies.pending import Pending
+from fastcolst.policies.simulated import Simulated
+from fastcolst.policies.soundness import check
+
+__all__ = ["FORMAT_VERSION", "HEADER", "MOST_HEADER", "Saved"]
+
+FORMAT_VERSION = 1
+HEADER = "header"
+MOST_HEADER = 2**22
+"""Bytes of a header: what JSON is decoded to takes some tens of times as many."""
+
+APART = frozenset(
+    {"_parameters", "_n_features", "_lock", "_buffers", "_drawn_for", "_rng", "_rule", "_state", "_agent", "_answered",
+     "_chosen", "_pending", "_state_class", "_unused"}
+)  # fmt: skip
+"""Attributes that are not plain data, or that the parameters decide. All others go into the header as they are."""
+
+
+class Saved(Simulated):
+    """A policy's face towards files."""
+
+    _pending: Pending
+    _buffers: Buffers
+    _drawn_for: int
+    _unused: tuple[tuple[int, int], NDArray[np.float64]] | None = None
+    """Numbers that a file brought, drawn for contexts of a shape and not used."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything on which the policy's future depends to one file, all or nothing.
+
+        :func:`fastcolst.load_policy` brings it back, and what it then does is, bit for bit, what it would have done
+        without a stop, but for the tokens of the duels to come.
+
+        Parameters
+        ----------
+        path : path
+            A file that is there is replaced once the new one is safely on disk, and not before.
+
+        Raises
+        ------
+        ValueError
+            The policy, or a model or an estimator of one's own, is of a class that no other process would find by its
+            module and name; or a parameter, a feature's name or a key of a duel that waits is no text, number or the
+            like.
+        OSError
+            The file cannot be written; what was there is as it was.
+
+        Notes
+        -----
+        The file is an uncompressed .npz of plain arrays and a JSON header. It holds parameters, state and history, the
+        random stream, numbers drawn and not used, the duels that wait, features' names and what was warned of.
+        """
+        path = path_text("path", path)
+        with self._lock:
+            data = self._packed()
+        write_atomically(path, data)
+
+    def _packed(self) -> memoryview:
+        """The file."""
+        book = self._pending.packed()
+        stream = self._rng.bit_generator.state
+        shape, drawn = self._unused or (None, np.empty(0))
+        if self._drawn_for > self._chosen.item():
+            shape, drawn = self._buffers.shape, self._buffers.raw
+        header = {
+            "fastcolst": __version__,
+            "format": FORMAT_VERSION,
+            "policy": reference_of(type(self)),
+            "code": self._own_code(),
+            "parameters": {name: parameter_as_json(name, value) for name, value in self._parameters.items()},
+            "attributes": {name: label_as_json(name, value) for name, value in self._plain_attributes().items()},
+            "stream": {**stream, "state": stream["state"]["state"].tolist()},
+            "drawn_for": shape,
+            "pending": {name: value for name, value in book.items() if not isinstance(value, np.ndarray)},
+        }
+        text = json.dumps(header).encode()
+        if len(text) > MOST_HEADER:
+            raise ValueError(f"the policy's parameters take {len(text):,} bytes; at most {MOST_HEADER:,} are wanted")
+        arrays = {HEADER: np.frombuffer(text, np.uint8), "drawn": drawn}
+        arrays |= {f"pending.{name}": value for name, value in book.items() if isinstance(value, np.ndarray)}
+        arrays |= dict(arrays_of(self._state, "state"))
+        file = io.BytesIO()
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        return file.getbuffer()
+
+    def _own_code(self) -> Code:
+        """Digests of the classes of people's own that this policy is made of."""
+        return own_code([type(self), self._parameters, self._rule, self._state])
+
+    def _plain_attributes(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in APART}
+
+    def _restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become the policy of a file, from one that was just constructed with its parameters.
+
+        Raises
+        ------
+        ValueError
+            The file holds no such policy.
+        """
+        attributes = {name: label_from_json(value) for name, value in header["attributes"].items()}
+        self._check_attributes(attributes)
+        n_arms = attributes["_n_arms"]
+        if n_arms != self._n_arms:  # the first round settled it
+            self._settle(count("n_arms", n_arms), self._n_features or 1)
+        if n_arms != self._n_arms:
+            raise ValueError(f"n_arms is {n_arms}; {self._n_arms}, which the parameters say, is wanted")
+        grows = hasattr(type(getattr(self._rule, "estimator", None)), "grown")
+        state = restored(self._state, "state", arrays, grows)
+        check(state, "state")
+        vars(self).update(attributes)
+        self._start(self._rule, state)
+        stream = dict(header["stream"])
+        self._rng = Generator(SFC64())
+        self._rng.bit_generator.state = {**stream, "state": {"state": np.array(stream["state"], np.uint64)}}
+        self._restore_drawn(header["drawn_for"], arrays["drawn"])
+        book = {**header["pending"], **{name: arrays[f"pending.{name}"] for name in Pending.ARRAYS}}
+        self._pending.unpack(book, self._chosen.item(), self._n_arms, self._n_features)
+
+    def _check_attributes(self, found: Mapping[str, Any]) -> None:
+        """Check that attributes are those of such a policy, each of its type."""
+        own = self._plain_attributes()
+        odd = sorted(own.keys() ^ found.keys())
+        odd += [name for name in own.keys() & found.keys() if not _is_like(found[name], own[name])]
+        largest, answering = found.get("_largest", 0.0), found.get("_answering")
+        if not 0.0 < largest <= LARGEST:
+            odd.append("_largest")
+        if answering is not None and [*map(type, answering)] != [int, int]:
+            odd.append("_answering")
+        names = found.get("_names") or range(self._n_features or 0)
+        if len(set(names)) < len(names) or self._n_features not in (None, len(names)):
+            odd.append("_names")
+        if odd:
+            shown = ", ".join(f"{name[1:]}: {brief(found.get(name))}" for name in odd)
+            raise ValueError(f"its attributes are not those of this policy, as is wanted: {shown}")
+
+    def _restore_drawn(self, shape: Any, numbers: NDArray[Any]) -> None:
+        """Keep numbers that were drawn and not used for the next contexts, if these are of the same shape."""
+        if shape is None:
+            return
+        n, d = shape
+        if type(n) is not int or type(d) is not int or min(n, d) < 1:
+            raise ValueError(f"its numbers are for contexts of shape {brief(shape)}; (n_arms, n_features) is wanted")
+        fitting(numbers, "drawn", np.float64, (self._rule.n_raw(n),))
+        if not np.isfinite(numbers).all():
+            raise ValueError("its numbers that were drawn are not finite, as is wanted")
+        self._unused = (n, d), numbers
+
+    def _put_unused(self, buffers: Buffers) -> int:
+        """Put what a file brought into new buffers, where it fits; returns the round whose numbers lie in them."""
+        shape, numbers = self._unused or (None, np.empty(0))
+        self._unused = None
+        if buffers.shape != shape:
+            return 0
+        buffers.raw[:] = numbers
+        return int(self._chosen.item() + 1)
+
+
+def _is_like(found: Any, own: Any) -> bool:
+    """Whether an attribute may have this value where a policy that has seen nothing has the other."""
+    plain = (type(None), int, tuple) if own is None or type(own) in (int, tuple) else (type(own),)
+    return type(found) in plain and not (type(found) is float and not np.isfinite(found))
