@@ -132,7 +132,7 @@ class Fixed(NamedTuple):
     def select(self, state, contexts, raw, work):
         return Choice(0, self.second + 1, 0)
 
-    def update(self, state, choice, contrast, won):
+    def update(self, state, choice, contrast, share, weight):
         return 0
 
 class FixedPairs(BlindPolicy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 from collections import Counter
@@ -49,12 +50,16 @@ def many_variates(wins, losses, state, out):
 
 
 @pytest.mark.parametrize(
-    ("wins", "losses"), [(0, 0), (0, 7), (3, 0), (1, 1), (1, 9), (30, 12), (900, 1100), (10**6, 3), (10**6, 10**6)]
+    ("wins", "losses"),
+    [
+        *((0, 0), (0, 7), (3, 0), (1, 1), (1, 9), (30, 12), (900, 1100), (10**6, 3), (10**6, 10**6)),
+        *((0.5, 0.5), (1e-300, 1e-300), (1e-8, 2e-9), (3.5, 0.0), (0.3, 40.2)),
+    ],
 )
 def test_beta_variates_have_their_law(wins, losses):
     """False alarm: 1e-4 for each."""
     out = np.empty(N_DRAWS)
-    many_variates(float(wins), float(losses), np.uint64(wins + 17 * losses), out)
+    many_variates(float(wins), float(losses), np.uint64(int(wins + 17 * losses)), out)
     assert stats.kstest(out, stats.beta(wins + 1, losses + 1).cdf).pvalue > 1e-4
 
 
@@ -63,6 +68,7 @@ LAWS = {
     "few answers": ([0, 1, 2, 0, 3, 1, 0, 5], [0, 0, 1, 2, 3, 4, 1, 2], 1),
     "one favourite": ([90, 40, 50, 60, 70, 3, 1, 0], [10, 60, 50, 40, 30, 4, 2, 0], 0),
     "the weakest known": ([90, 40, 50, 60, 70, 3, 1, 0], [10, 60, 50, 40, 30, 4, 2, 9], 7),
+    "ties and weights": ([0.5, 3.5, 12.25, 7.5, 0.0, 1.5], [0.5, 2.5, 11.5, 8.75, 0.5, 0.0], 2),
     "close rivals": ([1000, 1010, 990, 1005, 995, 1, 40, 2000], [1000] * 5 + [0, 55, 2050], 3),
 }
 
@@ -120,13 +126,25 @@ def test_a_fixed_rival_and_one_left_out():
     assert stats.chi2_contingency(table[:, table.sum(0) > 0]).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("wins", [0.0, 1.0, 14.0, 15.0, 16.0, 17.0, 300.0, 1e6])
-@pytest.mark.parametrize("losses", [0.0, 2.0, 15.0, 280.0, 1e6])
+@pytest.mark.parametrize("wins", [0.0, 1.0, 14.0, 15.0, 16.0, 17.0, 300.0, 1e6, 1e-12, 0.5, 1.75, 14.9, 15.5])
+@pytest.mark.parametrize("losses", [0.0, 2.0, 15.0, 280.0, 1e6, 0.25, 7.5])
 def test_the_constant_of_the_density(wins, losses):
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(30):
         exact = float(-mpmath.log(mpmath.beta(wins + 1, losses + 1)))
     assert beta.log_norm(wins, losses) == pytest.approx(exact, rel=1e-15, abs=4e-15 + 4e-16 * (wins + losses))
+
+
+COUNTS = (0.0, 1e-12, 0.5, 1.0, 2.25, 14.5, 300.0, 310.5, 1e5, 1.003e5)
+
+
+@pytest.mark.parametrize(("wins", "losses"), list(itertools.product(COUNTS, COUNTS)))
+def test_the_chance_for_any_counts_at_once(wins, losses):
+    chance = beta.chance_above_half(wins, losses)
+    assert chance == pytest.approx(special.betainc(losses + 1, wins + 1, 0.5), abs=1e-12)
+    assert 0.0 <= chance <= 1.0 and chance + beta.chance_above_half(losses, wins) == pytest.approx(1.0, abs=1e-12)
+    after = beta.chance_above_half(wins + 1.0, losses)  # a whole win on top, which takes no fraction
+    assert beta.chance_after_win(chance, wins, losses) == pytest.approx(after, abs=1e-12)
 
 
 @numba.njit
@@ -236,7 +254,7 @@ def choices(table, m):
     for i, row in enumerate(table):
         for j, wins in enumerate(row):
             for _ in range(wins):
-                RULE.update(state, Choice(i, j, 0), np.zeros(1), True)
+                RULE.update(state, Choice(i, j, 0), np.zeros(1), 1.0, 1.0)
     state.counters["chosen"] = 400
     with np.errstate(over="ignore"):
         raws, work = np.random.default_rng(3).random((m, 3)), np.empty(RULE.work_shape(n, 1))

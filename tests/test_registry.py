@@ -121,7 +121,7 @@ def test_what_is_of_no_kind_gets_no_name(mine):
         def select(self, state, contexts, raw, work):
             return 0, 0
 
-        def update(self, state, choice, contrast, won):
+        def update(self, state, choice, contrast, share, weight):
             return 0
 
     for wrong in (object, 3, Rule, lambda: None):

@@ -82,7 +82,7 @@ def follow(policy, twin, game, before=None, delay=None):
         while waiting and (delay is None or len(waiting) > delay.integers(30)):
             answered, won = waiting.pop(0 if delay is None else delay.integers(len(waiting)))
             policy.update(answered, won)
-            twin.update(answered.contrast, won, answered.round)
+            twin.update(answered.contrast, won, asked_in=answered.round)
     assert policy.stage_counts == counts_of(twin)
 
 

@@ -23,6 +23,8 @@ __all__ = ["OnlineNewton", "OnlineNewtonSteps"]
 
 SMALLEST_RIDGE = 1e-100
 """With less, a first step may overflow."""
+MOST_REPEATED = 100
+"""As so many answers of weight 1 at most is one of more weight learned, and the rest of it in one step."""
 START_TOLERANCE = 1e-3
 """Of the exact start, in standard errors: what comes after it adds fifty times as much."""
 
@@ -86,10 +88,19 @@ class OnlineNewtonSteps(NamedTuple):
             return FULL
         objective = Objective(model, self.score, self.ridge, np.inf, True)
         calibrate(objective, memory, contrast, share, weight)
-        limit = self.settings.longest_push if is_start else np.inf  # without a history there is nothing to solve
-        if not learn_by_push(objective, memory, contrast, share, weight, limit) and not is_start:
-            unlearn(progress)
-            return OVERFLOW
+        if is_start:
+            learn_by_push(objective, memory, contrast, share, weight, self.settings.longest_push)
+            return LEARNED
+        # One step of weight w is not w steps, unless the loss is quadratic. What is not a whole repetition comes first:
+        # the longest step is then the first, and where that can be taken the others can.
+        n_whole = min(int(min(weight, MOST_REPEATED)), MOST_REPEATED)
+        amount = weight - n_whole
+        for _ in range(n_whole + 1):
+            # without a history there is nothing to solve, and no step too long
+            if amount > 0.0 and not learn_by_push(objective, memory, contrast, share, amount, np.inf):
+                unlearn(progress)
+                return OVERFLOW
+            amount = 1.0
         return LEARNED
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
@@ -142,7 +153,9 @@ class OnlineNewton(NamedTuple):
 
     Notes
     -----
-    O(d^2) a comparison, O(history d + d^2) memory whatever the horizon.
+    O(d^2) a comparison, O(history d + d^2) memory whatever the horizon. After the start a comparison of weight 3 is
+    learned as three of weight 1, up to a hundred of them, so that weights are repetitions; what is left goes in one
+    step.
 
     One pass never looks again at the curvature that a comparison had when it came. While theta has a long way to go, or
     turns back, that leaves it several standard errors from the maximum: after a change of what people prefer, with

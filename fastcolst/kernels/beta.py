@@ -4,8 +4,8 @@ After S wins and F losses under a uniform prior the chance to win has the law Be
 
     f(x) = x^S (1 - x)^F / B(S + 1, F + 1),
 
-which is log-concave. Counts are whole numbers, held as float64. Uniforms are expanded from a SplitMix64 state (see
-:mod:`fastcolst.streams`), since how many it takes depends on the counts.
+which is log-concave. Counts need not be whole: a tie is half a win and half a loss, and answers have weights. Uniforms
+are expanded from a SplitMix64 state (see :mod:`fastcolst.streams`), since how many it takes depends on the counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ import numpy as np
 from fastcolst._compile import helper
 from fastcolst.streams import GOLDEN, uniform
 
-__all__ = ["beta_variate", "chance_after_win", "largest_beta", "log_norm"]
+__all__ = ["MOST_COUNTED", "beta_variate", "chance_above_half", "chance_after_win", "largest_beta", "log_norm"]
+
+MOST_COUNTED = 1e12
+"""Of more wins and losses together one win more is lost in rounding, sooner or later."""
+FEWEST = 1e-9
+"""A variate takes fewer wins or losses than that for none, which shifts its law by no more."""
 
 _LOG2 = math.log(2.0)
 _LOG4 = math.log(4.0)
@@ -34,13 +39,25 @@ _REMAINDERS = np.array(
 """Stirling's remainder of log Gamma(x) for x < 16; the entry for 0 is not used."""
 
 
+_TINY = 1e-300
+_EPSILON = 2.0**-51
+_MOST_TERMS = 4_000_000
+
+
 @helper
 def _stirling_remainder(x: float) -> float:
-    """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2) for a whole x >= 1, to 1e-15."""
-    if x < _SMALL:
+    """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2) for x >= 1, to 1e-15.
+
+    Below 16 that of x + 1 differs from that of x by 1 - (x + 1/2) log(1 + 1/x).
+    """
+    if x < _SMALL and x == np.floor(x):
         return float(_REMAINDERS[int(x)])
+    below = 0.0
+    while x < _SMALL:
+        below += (x + 0.5) * np.log1p(1.0 / x) - 1.0
+        x += 1.0
     y = 1.0 / (x * x)
-    return float((1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x)
+    return float(below + (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x)
 
 
 @helper
@@ -79,6 +96,43 @@ def chance_after_win(chance: float, wins: float, losses: float) -> float:
 
 
 @helper
+def chance_above_half(wins: float, losses: float) -> float:
+    """P(theta > 1/2) for Beta(wins + 1, losses + 1), whatever came before.
+
+    With a = wins + 1 and b = losses + 1 the smaller of the two tails is h/a or h/b times a continued fraction, which
+    Lentz's algorithm evaluates from the front.
+
+    Notes
+    -----
+    O(sqrt(wins + losses)) at worst, where wins and losses are equal.
+
+    References
+    ----------
+    DLMF 8.17.22, at x = 1/2.
+    """
+    a, b = max(wins, losses) + 1.0, min(wins, losses) + 1.0
+    front, back = 1.0, 1.0 - (a + b) / (2.0 * (a + 1.0))
+    back = 1.0 / (back if back != 0.0 else _TINY)
+    fraction = back
+    for m in range(1, _MOST_TERMS):
+        double = 2.0 * m
+        change = 1.0
+        for term in (
+            m * (b - m) / (2.0 * (a - 1.0 + double) * (a + double)),
+            -(a + m) * (a + b + m) / (2.0 * (a + double) * (a + 1.0 + double)),
+        ):
+            back, front = 1.0 + term * back, 1.0 + term / front
+            back = 1.0 / (back if back != 0.0 else _TINY)
+            front = front if front != 0.0 else _TINY
+            change = front * back
+            fraction *= change
+        if abs(change - 1.0) < _EPSILON:
+            break
+    tail = min(0.5, np.exp(_log_h(wins, losses)) / a * fraction)
+    return float(1.0 - tail if wins >= losses else tail)
+
+
+@helper
 def _log_density(wins: float, losses: float, constant: float, x: float) -> float:
     """log f(x) for 0 < x < 1, with the constant -log B(wins + 1, losses + 1)."""
     return float(wins * np.log(x) + losses * np.log1p(-x) + constant)
@@ -97,17 +151,17 @@ def beta_variate(wins: float, losses: float, state: Any) -> Any:
 
     Notes
     -----
-    Exact. A power of a uniform where a count is 0; else Cheng's algorithm BB, which takes fewer than 1.5 attempts on
-    average.
+    Exact. A power of a uniform where a count is 0, or below 1e-9; else Cheng's algorithm BB, which takes fewer than 1.5
+    attempts on average.
 
     References
     ----------
     Cheng (1978), Generating beta variates with nonintegral shape parameters, algorithm BB.
     """
-    if wins == 0.0 or losses == 0.0:
+    if min(wins, losses) < FEWEST:  # where both are tiny the algorithm would divide 0 by 0
         state, u = _next_uniform(state)
         log_u = np.log(u) / (wins + losses + 1.0)
-        x = np.exp(log_u) if losses == 0.0 else -np.expm1(log_u)
+        x = np.exp(log_u) if losses <= wins else -np.expm1(log_u)
         return state, min(max(x, _HALF_ULP), _BELOW_ONE)
     a, b = min(wins, losses) + 1.0, max(wins, losses) + 1.0
     total = a + b

@@ -88,9 +88,9 @@ class CoLSTIMRule(NamedTuple):
         second = optimistic_argmax(utility, whitened, first, scale, self.allow_self_duel, noise)  # line 15
         return Choice(first, second, 0)
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """Lines 6 and 17."""
-        return update_linear(state, self.estimator, self.model, contrast, won)
+        return update_linear(state, self.estimator, self.model, contrast, share, weight)
 
 
 @helper

@@ -1,7 +1,7 @@
 """Double Thompson sampling: confidence bounds say which arms are worth a duel, Beta samples choose among them.
 
 Wu and Liu (2016), Double Thompson Sampling for Dueling Bandits, Algorithm 1 (D-TS). B_ij counts the duels in which arm
-i beat arm j. With B_ij + B_ji = N and t the round,
+i beat arm j; a tie is half a win for both, and an answer of weight w counts w. With B_ij + B_ji = N and t the round,
 
     u_ij = B_ij/N + sqrt(alpha log t / N),    l_ij = B_ij/N - sqrt(alpha log t / N),    u_ii = l_ii = 1/2,    x/0 = 1.
 
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from fastcolst._checks import check_memory, number
 from fastcolst._compile import helper
 from fastcolst._registry import register
-from fastcolst.kernels.beta import chance_after_win, largest_beta, log_norm
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW
+from fastcolst.kernels.beta import MOST_COUNTED, chance_above_half, chance_after_win, largest_beta, log_norm
 from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.policies.blind import IndexPolicy
 from fastcolst.policies.parameters import Seed
@@ -112,21 +113,35 @@ class DoubleThompsonRule(NamedTuple):
         largest_beta(laws, first, 0.5, key + np.uint64(n * n) * GOLDEN, samples)
         return Choice(first, argmax(samples), 0)
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
-        """Count the answer, and carry what follows from the counts of this pair. O(1)."""
-        winner, loser = (choice.first, choice.second) if won else (choice.second, choice.first)
-        wins, losses = state.wins[winner, loser], state.wins[loser, winner]
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
+        """Count the answer, and carry what follows from the counts of this pair; see :func:`_count_win`."""
+        first, second = choice.first, choice.second
+        if not state.wins[first, second] + state.wins[second, first] + weight <= MOST_COUNTED:
+            return OVERFLOW
+        if share > 0.0:
+            _count_win(self.alpha, state, first, second, weight * share)
+        if share < 1.0:
+            _count_win(self.alpha, state, second, first, weight * (1.0 - share))
+        return LEARNED
+
+
+@helper
+def _count_win(alpha: float, state: Any, winner: int, loser: int, amount: float) -> None:
+    """Add to B_winner,loser. O(1) for a whole win, O(sqrt(N)) for any other amount."""
+    wins, losses = state.wins[winner, loser], state.wins[loser, winner]
+    if amount == 1.0:
         chance = chance_after_win(state.chances[winner, loser], wins, losses)
-        state.chances[winner, loser] = chance
-        state.chances[loser, winner] = 1.0 - chance
-        state.bars[winner, loser] = int(np.ceil(chance * _BITS53))
-        state.bars[loser, winner] = int(np.ceil((1.0 - chance) * _BITS53))
-        wins += 1.0
-        state.wins[winner, loser] = wins
-        state.thresholds[winner, loser] = _threshold(self.alpha, wins, losses)
-        state.thresholds[loser, winner] = _threshold(self.alpha, losses, wins)
-        state.constants[winner, loser] = state.constants[loser, winner] = log_norm(wins, losses)
-        return 0
+    else:
+        chance = chance_above_half(wins + amount, losses)
+    state.chances[winner, loser] = chance
+    state.chances[loser, winner] = 1.0 - chance
+    state.bars[winner, loser] = int(np.ceil(chance * _BITS53))
+    state.bars[loser, winner] = int(np.ceil((1.0 - chance) * _BITS53))
+    wins += amount
+    state.wins[winner, loser] = wins
+    state.thresholds[winner, loser] = _threshold(alpha, wins, losses)
+    state.thresholds[loser, winner] = _threshold(alpha, losses, wins)
+    state.constants[winner, loser] = state.constants[loser, winner] = log_norm(wins, losses)
 
 
 @helper

@@ -135,21 +135,21 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
 
 
 @kernel
-def learn_answer(agent: Any, code: int, n_arms: int, contrast: Any, won: bool) -> int:
+def learn_answer(agent: Any, code: int, n_arms: int, contrast: Any, share: float, weight: float) -> int:
     """Learn the answer to one duel.
 
-    ``code`` is what :func:`choose` returned for so many arms, ``contrast`` (d,) float64 is x_first - x_second.
-    Returns a code of :func:`fastcolst.estimation.protocol.learn`. O(d^2) for a linear policy, besides its estimator's
-    cost.
+    ``code`` is what :func:`choose` returned for so many arms, ``contrast`` (d,) float64 is x_first - x_second; share
+    and weight are those of :func:`fastcolst.policies.protocol.update`. Returns a code of
+    :func:`fastcolst.estimation.protocol.learn`. O(d^2) for a linear policy, besides its estimator's cost.
     """
-    status = update(agent.rule, agent.state, decoded(code, n_arms), contrast, won)
+    status = update(agent.rule, agent.state, decoded(code, n_arms), contrast, share, weight)
     if status == LEARNED:
         agent.state.counters[()].answered += 1
     return status
 
 
 @kernel
-def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int]:
+def learn_log(agent: Any, contrasts: Any, shares: Any, weights: Any, out: Any) -> tuple[int, int]:
     """Learn finished comparisons in their order, predicting each before it is learned if wanted.
 
     Parameters
@@ -157,8 +157,8 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
     agent : the policy's rule and state; the state must hold an estimate
     contrasts : (m, d) float64
         x_first - x_second, one row for each comparison.
-    wins : (m,) bool
-        Whether the first won.
+    shares, weights : (m,) float64
+        The first's share of each win, and how much the comparison counts.
     out : (m,) or (0,) float64
         Overwritten by the probabilities that the first wins, or no predictions are wanted.
 
@@ -184,7 +184,7 @@ def learn_log(agent: Any, contrasts: Any, wins: Any, out: Any) -> tuple[int, int
             least = doubt(rule.estimator, state.memory)
             out[row] = min(max(cdf(rule.model, margin), least), 1.0 - least)
         counters.logged += 1
-        code = update(rule, state, LOGGED, contrasts[row], wins[row])
+        code = update(rule, state, LOGGED, contrasts[row], shares[row], weights[row])
         if code != LEARNED:
             counters.logged -= 1
             return code, row
@@ -262,7 +262,8 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
             continue
         for k in range(d):
             contrast[k] = contexts[k, first] - contexts[k, second]
-        if update(rule, state, choice, contrast, first_wins(chunk, r, first, second)) != LEARNED:
+        share = 1.0 if first_wins(chunk, r, first, second) else 0.0
+        if update(rule, state, choice, contrast, share, 1.0) != LEARNED:
             return r
         counters.answered += 1
     return m

@@ -102,7 +102,7 @@ class LinearPolicy(Policy):
         won, lost = features_of("winners", winners), features_of("losers", losers)
         with self._lock:
             contrasts, names = self._contrasts("winners", won, "losers", lost)
-            self._learn_log(contrasts, np.ones(len(contrasts), np.bool_), np.empty(0), "(winners - losers)")
+            self._learn_log(contrasts, np.ones(len(contrasts)), np.empty(0), "(winners - losers)")
             self._names = names
 
     def learn_and_predict(self, contrasts: ArrayLike, wins: ArrayLike) -> NDArray[np.float64]:
@@ -139,17 +139,19 @@ class LinearPolicy(Policy):
     def _learn_log(
         self,
         contrasts: NDArray[np.float64],
-        wins: NDArray[np.bool_],
+        shares: NDArray[Any],
         out: NDArray[np.float64],
         name: str = "contrasts",
     ) -> None:
         """Learn comparisons, all or none, with predictions where ``out`` is not empty; ``name`` is for messages."""
         before, exploring = snapshot(self._state), (self._exploring, self._largest)
         self._make_room(len(contrasts))
+        shares, weights = shares.astype(np.float64), np.ones(len(shares))
         n_learned = 0
         try:
             while n_learned < len(contrasts):
-                code, n = learn_log(self._agent, contrasts[n_learned:], wins[n_learned:], out[n_learned:])
+                rest = (part[n_learned:] for part in (contrasts, shares, weights, out))
+                code, n = learn_log(self._agent, *rest)
                 n_learned += n
                 if code == OVERFLOW:
                     raise ValueError(

@@ -49,9 +49,9 @@ class MaxInPRule(NamedTuple):
         first, second = informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)
         return Choice(first, second, 0)
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """One comparison more for theta and M."""
-        return update_linear(state, self.estimator, self.model, contrast, won)
+        return update_linear(state, self.estimator, self.model, contrast, share, weight)
 
 
 @register(name="MaxInP")

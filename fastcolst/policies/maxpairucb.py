@@ -47,9 +47,9 @@ class MaxPairUCBRule(NamedTuple):
         first, second = optimistic_pair(work, n, confidence_scale(self, state))
         return Choice(first, second, 0)
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """One comparison more for theta and M."""
-        return update_linear(state, self.estimator, self.model, contrast, won)
+        return update_linear(state, self.estimator, self.model, contrast, share, weight)
 
 
 @register(name="MaxPairUCB")

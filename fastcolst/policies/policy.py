@@ -246,7 +246,7 @@ class Policy(Saved):
         with self._lock:
             # the very object that was shown, or a closer look
             asked = self._pending.known(duel) or self._pending.find(duel)
-            won = answer(first_won)
+            share = 1.0 if answer(first_won) else 0.0
             # a self-duel never waits, and needs no answer
             if asked is None or (self._answering is not None and self._was_learned(asked.duel.round)):
                 return
@@ -254,7 +254,7 @@ class Policy(Saved):
             self._answering = round_, self._answered.item()
             before = self._kept_for(asked)
             try:
-                while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, won):
+                while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, 1.0):
                     if code == OVERFLOW:
                         self._answering = None
                         raise ValueError(f"duel of round {round_}: with its contrast the estimate overflows")

@@ -133,11 +133,12 @@ def select(self: Any, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
 
 
 @generic
-def update(self: Any, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+def update(self: Any, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
     """Learn one answer.
 
     ``choice`` is what :func:`select` returned, or :data:`LOGGED` for a comparison from a log; ``contrast`` (d,) is
-    x_first - x_second; ``won`` says whether the first won. Returns a code of
+    x_first - x_second. ``share`` is the first arm's share of the win, in [0, 1]: 1 when it won, 0 when the second did,
+    0.5 for a tie; ``weight``, positive, is how much the answer counts, 1 for an ordinary one. Returns a code of
     :func:`fastcolst.estimation.protocol.learn`.
     """
     raise TypeError(f"{type(self).__name__} has no method update")

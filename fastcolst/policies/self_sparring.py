@@ -2,7 +2,8 @@
 
 Sui, Zhuang, Burdick, Yue (2017), Multi-dueling Bandits with Dependent Arms, Algorithm 2 (IndSelfSparring) with m = 2:
 arm i has won S_i and lost F_i of its duels; each of the two arms is the largest of independent draws
-theta_i ~ Beta(S_i + 1, F_i + 1). The winner of the duel gains a win, the loser a loss.
+theta_i ~ Beta(S_i + 1, F_i + 1). The winner of the duel gains a win, the loser a loss; a tie is half of each for both,
+and an answer of weight w counts w.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from fastcolst._checks import check_memory
 from fastcolst._compile import helper
 from fastcolst._registry import register
-from fastcolst.kernels.beta import beta_variate, largest_beta, log_norm
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW
+from fastcolst.kernels.beta import MOST_COUNTED, beta_variate, largest_beta, log_norm
 from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.policies.blind import IndexPolicy
 from fastcolst.policies.parameters import Seed
@@ -77,14 +79,20 @@ class SelfSparringRule(NamedTuple):
             key = largest_beta(state.laws, favourite, value, key, work[draw])
         return Choice(argmax(work[0]), argmax(work[1]), 0)
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
-        """A win for one, a loss for the other. O(1)."""
-        winner, loser = (choice.first, choice.second) if won else (choice.second, choice.first)
-        state.laws[0, winner] += 1.0
-        state.laws[1, loser] += 1.0
-        for arm in (winner, loser):
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
+        """A win for one, a loss for the other; of a tie half of each for both. O(1)."""
+        first, second = choice.first, choice.second
+        for arm in (first, second):
+            if not state.laws[0, arm] + state.laws[1, arm] + weight <= MOST_COUNTED:
+                return OVERFLOW
+        won, lost = weight * share, weight * (1.0 - share)
+        state.laws[0, first] += won
+        state.laws[1, first] += lost
+        state.laws[0, second] += lost
+        state.laws[1, second] += won
+        for arm in (first, second):
             state.laws[2, arm] = log_norm(state.laws[0, arm], state.laws[1, arm])
-        return 0
+        return LEARNED
 
 
 @helper

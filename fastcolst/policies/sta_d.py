@@ -60,9 +60,9 @@ class StaDRule(NamedTuple):
             first, second = _best_two(work[UTILITY][:size])
         return Choice(int(work[LABEL, first]), int(work[LABEL, second]), note(state, stage, reason))
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """One comparison more for the stage of the round, or for all."""
-        return teach(self, state, choice, contrast, won)
+        return teach(self, state, choice, contrast, share, weight)
 
 
 @helper

@@ -172,34 +172,38 @@ def confidence_scale(rule: Any, state: Any) -> float:
 
 
 @helper
-def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, won: bool) -> int:
+def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: float, weight: float) -> int:
     """Learn one comparison: theta, the Gram matrix and its factor. Returns a code of :func:`learn`.
+
+    To M a comparison of weight w is one of sqrt(w) z: of products of two such coordinates M stays symmetric to the last
+    bit, which (w z_i) z_j would not leave it.
 
     O(d^2) besides the estimator's cost. z = 0 changes nothing.
     """
     d = contrast.size
+    counters, gram, factor = state.counters[()], state.gram, state.factor
+    whitened, weighted, root = state.scratch[0], state.scratch[1], np.sqrt(weight)
     square, n_other = 0.0, 0
     for k in range(d):
-        square += contrast[k] * contrast[k]
+        weighted[k] = root * contrast[k]
+        square += weighted[k] * weighted[k]
         n_other += contrast[k] != 0.0  # the square of a tiny difference is 0 too
     if n_other == 0:
         return LEARNED
-    counters, gram, factor = state.counters[()], state.gram, state.factor
-    whitened = state.scratch[0]
     if not square < np.inf:
         return OVERFLOW
     factored = counters.factored == 1
-    if factored and not whiten_contrast(factor, contrast, whitened) < np.inf:
+    if factored and not whiten_contrast(factor, weighted, whitened) < np.inf:
         return OVERFLOW
-    code = learn(estimator, model, state.memory, contrast, 1.0 if won else 0.0, 1.0)
+    code = learn(estimator, model, state.memory, contrast, share, weight)
     if code != LEARNED:
         return code
     for i in range(d):
-        value = contrast[i]
+        value = weighted[i]
         for j in range(d):
-            gram[i, j] += value * contrast[j]
+            gram[i, j] += value * weighted[j]
     if factored:
-        rank_one_inverse(factor, whitened, state.scratch[1])
+        rank_one_inverse(factor, whitened, weighted)  # which is scratch from here on
     else:
         counters.untested = 1
     return LEARNED

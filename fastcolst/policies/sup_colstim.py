@@ -83,9 +83,9 @@ class SupCoLSTIMRule(NamedTuple):
             first, second = _confident_pair(self, state, contexts, (stage, size), work, raw)
         return Choice(int(work[LABEL, first]), int(work[LABEL, second]), note(state, stage, reason))
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """Lines 3, 8 and 9, 13, 20."""
-        return teach(self, state, choice, contrast, won)
+        return teach(self, state, choice, contrast, share, weight)
 
 
 @helper

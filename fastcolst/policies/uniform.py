@@ -35,7 +35,7 @@ class UniformPairsRule(NamedTuple):
         first, second = random_pair(raw[0], raw[1], contexts.shape[1])
         return Choice(first, second, 0)
 
-    def update(self, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+    def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """Answers change nothing."""
         return 0
 

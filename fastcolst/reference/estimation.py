@@ -297,15 +297,19 @@ class MLE:
     radius: float | str | None = "auto"
     theta: Floats = field(init=False, default_factory=lambda: np.empty(0))
     _signed: list[Floats] = field(init=False, default_factory=list)  # z where the first arm won, -z where it lost
+    _weights: list[float] = field(init=False, default_factory=list)
 
-    def learn(self, contrast: Floats, first_won: bool) -> Floats:
-        """Learn one comparison, contrast (d,), and return theta."""
-        self._signed.append(contrast if first_won else -contrast)
+    def learn(self, contrast: Floats, first_won: float, weight: float = 1.0) -> Floats:
+        """Learn one comparison, contrast (d,), of which the first won a share, and return theta."""
+        for signed, part in _parts(contrast, first_won, weight):
+            self._signed.append(signed)
+            self._weights.append(part)
         self.theta = self._by_newton() if len(self._signed) > 1 else np.full(len(contrast), math.nan)
         if np.any(np.isnan(self.theta)):
             self.theta = fit(
                 self._signed,
-                np.ones(len(self._signed)),
+                self._weights,
+                self._weights,
                 comparison=self.comparison,
                 score=self.score,
                 ridge=self.ridge,
@@ -316,17 +320,18 @@ class MLE:
     def information(self) -> Floats:
         """Return the loss's matrix of second derivatives at theta, (d, d)."""
         Z = np.array(self._signed)
-        return floats((Z.T * bend(self.comparison, self.score, Z @ self.theta)) @ Z + self.ridge * np.eye(Z.shape[1]))
+        curvatures = floats(self._weights) * bend(self.comparison, self.score, Z @ self.theta)
+        return floats((Z.T * curvatures) @ Z + self.ridge * np.eye(Z.shape[1]))
 
     def _by_newton(self) -> Floats:
         """Return the minimum, by Newton's method from the last one; nan unless it is found soon, inside the ball."""
-        Z, theta = np.array(self._signed), self.theta
+        Z, weights, theta = np.array(self._signed), floats(self._weights), self.theta
         for _ in range(8):
             e = Z @ theta
-            H = (Z.T * bend(self.comparison, self.score, e)) @ Z + self.ridge * np.eye(len(theta))
+            H = (Z.T * (weights * bend(self.comparison, self.score, e))) @ Z + self.ridge * np.eye(len(theta))
             if not np.all(np.isfinite(H)) or not invertible(H):
                 break
-            gradient = pull(self.comparison, self.score, e) @ Z - self.ridge * theta
+            gradient = (weights * pull(self.comparison, self.score, e)) @ Z - self.ridge * theta
             step = inverse(H) @ gradient
             theta = theta + step
             if float(step @ gradient) < 1e-22:  # 1e-11 standard errors, and the next step is far shorter
@@ -343,7 +348,9 @@ class OnlineNewton:
     """One pass: an implicit Newton step for each comparison, after a start in which theta is exact.
 
     With H the information collected so far and s, w the slope and the curvature of a comparison's loss at the *new*
-    margin, theta moves by s H^-1 z~, and H by w z~ z~'. This is exact where the earlier losses are quadratic.
+    margin, theta moves by s H^-1 z~, and H by w z~ z~'. This is exact where the earlier losses are quadratic. After the
+    start a comparison of weight 3 is three of weight 1; what is beyond a hundred of them, or a fraction, comes first,
+    in one step.
 
     >>> from fastcolst.reference import BradleyTerry, OnlineNewton
     >>> estimator = OnlineNewton(BradleyTerry(), history=0)
@@ -364,26 +371,39 @@ class OnlineNewton:
     def __post_init__(self) -> None:
         self._start = MLE(self.comparison, score=self.score, ridge=self.ridge, radius=None)
 
-    def learn(self, contrast: Floats, first_won: bool) -> Floats:
-        """Learn one comparison, contrast (d,), and return theta."""
-        self._n_learned += 1
-        if self._n_learned <= self.history:
-            self.theta = self._start.learn(contrast, first_won)
+    def learn(self, contrast: Floats, first_won: float, weight: float = 1.0) -> Floats:
+        """Learn one comparison, contrast (d,), of which the first won a share, and return theta."""
+        if self._n_learned < self.history:
+            self._n_learned += 1
+            self.theta = self._start.learn(contrast, first_won, weight)
             self._H = self._start.information()
             return self.theta
-        if self._n_learned == 1:
+        if self._n_learned == 0:
             self.theta, self._H = np.zeros(len(contrast)), self.ridge * np.eye(len(contrast))
-        signed = contrast if first_won else -contrast
+        n_whole = min(math.floor(weight), 100)
+        for amount in [weight - n_whole] * (weight > n_whole) + [1.0] * n_whole:
+            self._n_learned += 1
+            for signed, part in _parts(contrast, first_won, amount):
+                self._push(signed, part)
+        return self.theta
+
+    def _push(self, signed: Floats, weight: float) -> None:
         direction = inverse(self._H) @ signed
         e, q = float(signed @ self.theta), float(signed @ direction)
 
         def excess(s: float) -> float:
-            return s - float(pull(self.comparison, self.score, e + q * s))
+            return s - weight * float(pull(self.comparison, self.score, e + q * s))
 
-        s = brentq(excess, 0.0, pull(self.comparison, self.score, e), xtol=1e-300, rtol=1e-15)  # the slope falls
+        steepest = weight * float(pull(self.comparison, self.score, e))  # the slope falls
+        s = brentq(excess, 0.0, steepest, xtol=1e-300, rtol=1e-15)
         self.theta = self.theta + s * direction
-        self._H = self._H + bend(self.comparison, self.score, e + q * s) * np.outer(signed, signed)
-        return self.theta
+        self._H = self._H + weight * bend(self.comparison, self.score, e + q * s) * np.outer(signed, signed)
+
+
+def _parts(contrast: Floats, share: float, weight: float) -> list[tuple[Floats, float]]:
+    """Return the signed contrasts of a win, a loss, or both of a tie, each with its weight."""
+    parts = (contrast, weight * share), (-contrast, weight * (1.0 - share))
+    return [(signed, part) for signed, part in parts if part > 0.0]
 
 
 def pull(model: ComparisonModel, score: str, e: ArrayLike) -> Floats:

@@ -15,6 +15,11 @@ from fastcolst.reference.models import ComparisonModel
 from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, undominated
 
 
+def weights_of(wins: ArrayLike, weights: ArrayLike | None) -> Floats:
+    """Return what was given, or a weight of 1 for each."""
+    return np.ones(len(np.asarray(wins))) if weights is None else floats(weights)
+
+
 @dataclass(eq=False)
 class LinearPolicy(abc.ABC):
     """What the algorithms with a linear model share: exploration, theta, the Gram matrix.
@@ -68,28 +73,32 @@ class LinearPolicy(abc.ABC):
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
         """Choose a duel after the exploration."""
 
-    def update(self, contrast: Floats, first_won: bool) -> None:
-        """Learn one comparison; contrast (d,) is x_first - x_second. A zero contrast changes nothing."""
+    def update(self, contrast: Floats, first_won: float, weight: float = 1.0) -> None:
+        """Learn one comparison; contrast (d,) is x_first - x_second. A zero contrast changes nothing.
+
+        `first_won` is the first arm's share of the win, True or False as a rule and 0.5 for a tie; with a `weight` the
+        comparison counts so many times.
+        """
         if not np.any(contrast):
             return
         learn = self._step if self.estimator is None else self.estimator.learn
-        self.theta = learn(contrast, first_won)
-        self.gram = self.gram + np.outer(contrast, contrast)  # lines 3 and 17
+        self.theta = learn(contrast, first_won, weight)
+        self.gram = self.gram + weight * np.outer(contrast, contrast)  # lines 3 and 17
 
-    def _step(self, contrast: Floats, first_won: bool) -> Floats:
+    def _step(self, contrast: Floats, first_won: float, weight: float = 1.0) -> Floats:
         """Return theta after one comparison more, by a step of stochastic gradient ascent."""
         self._n_steps += 1
         margin = float(contrast @ self.theta)
         rate = self.learning_rate * self._n_steps**-self.decay
         # section 3.2.3: a gradient step stands for line 6
-        theta = self.theta + rate * self._slope(margin, first_won) * contrast
+        theta = self.theta + rate * weight * self._slope(margin, first_won) * contrast
         norm = float(np.linalg.norm(theta))
         return floats(theta if self.radius is None or norm <= self.radius else theta * (self.radius / norm))
 
-    def learn(self, contrasts: Floats, wins: ArrayLike) -> None:
+    def learn(self, contrasts: Floats, wins: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Learn finished comparisons, contrasts (m, d) and wins (m,), which count towards the exploration."""
-        for contrast, first_won in zip(contrasts, np.asarray(wins), strict=True):
-            self.update(contrast, bool(first_won))
+        for contrast, first_won, weight in zip(contrasts, np.asarray(wins), weights_of(wins, weights), strict=True):
+            self.update(contrast, float(first_won), float(weight))
             self._n_logged += 1
 
     def utilities(self, contexts: Floats) -> Floats:
@@ -115,12 +124,12 @@ class LinearPolicy(abc.ABC):
     def _horizon(self) -> int:
         return self.round if self.horizon is None else self.horizon
 
-    def _slope(self, margin: float, first_won: bool) -> float:
+    def _slope(self, margin: float, share: float) -> float:
         """Return the factor of z in a step: d/dm log P(Y) at m = z.theta, or the residual Y - F(m)."""
         if self.score == "residual":
-            return float(first_won) - float(self.comparison.cdf(margin))
-        sign = 1.0 if first_won else -1.0  # P(Y) = F(sign * m)
-        return sign * float(self.comparison.score(sign * margin))
+            return float(share) - float(self.comparison.cdf(margin))
+        won, lost = float(self.comparison.score(margin)), float(self.comparison.score(-margin))
+        return share * won - (1.0 - share) * lost  # P(Y) is F(m) or F(-m)
 
 
 @dataclass(eq=False)
@@ -271,7 +280,7 @@ class UniformPairs:
         self.round += 1
         return distinct_pair(len(contexts), uniforms)
 
-    def update(self, contrast: Floats, first_won: bool) -> None:
+    def update(self, contrast: Floats, first_won: float, weight: float = 1.0) -> None:
         """Learn nothing."""
 
 
@@ -336,10 +345,11 @@ class DoubleThompson:
         self._duel = first, second
         return first, second
 
-    def update(self, contrast: Floats, first_won: bool) -> None:
-        """Learn the answer to the latest duel."""
+    def update(self, contrast: Floats, first_won: float, weight: float = 1.0) -> None:
+        """Learn the answer to the latest duel: of a tie half a win for each."""
         first, second = self._duel
-        self.wins[(first, second) if first_won else (second, first)] += 1.0
+        self.wins[first, second] += weight * first_won
+        self.wins[second, first] += weight * (1.0 - first_won)
 
 
 @dataclass
@@ -377,9 +387,8 @@ class SelfSparring:
         self._duel = int(np.argmax(raw[0])), int(np.argmax(raw[1]))
         return self._duel
 
-    def update(self, contrast: Floats, first_won: bool) -> None:
-        """Learn the answer to the latest duel."""
-        first, second = self._duel
-        winner, loser = (first, second) if first_won else (second, first)
-        self.wins[winner] += 1.0
-        self.losses[loser] += 1.0
+    def update(self, contrast: Floats, first_won: float, weight: float = 1.0) -> None:
+        """Learn the answer to the latest duel: of a tie half a win and half a loss for each."""
+        for arm, share in zip(self._duel, (first_won, 1.0 - first_won), strict=True):
+            self.wins[arm] += weight * share
+            self.losses[arm] += weight * (1.0 - share)

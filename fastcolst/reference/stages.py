@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fastcolst.reference.linalg import Floats, inverse, norms
 from fastcolst.reference.pairs import first_of_the_largest, pair_distances
-from fastcolst.reference.policies import CoLSTIM, LinearPolicy
+from fastcolst.reference.policies import CoLSTIM, LinearPolicy, weights_of
 
 
 @dataclass(eq=False)
@@ -40,23 +40,23 @@ class StagewisePolicy(LinearPolicy):
         self.ends.setdefault(self.round, (0, "exploration"))
         return pair
 
-    def update(self, contrast: Floats, first_won: bool, asked_in: int | None = None) -> None:
+    def update(self, contrast: Floats, first_won: float, weight: float = 1.0, asked_in: int | None = None) -> None:
         """Learn the answer to the duel of a round, by default the latest, where that round counts."""
         stage, reason = self.ends[self.round if asked_in is None else asked_in]
         if reason == "exploration":
-            self._teach(self.stages, contrast, first_won)  # line 3
+            self._teach(self.stages, contrast, first_won, weight)  # line 3
         elif reason == "width":
-            self._teach([self.stages[stage - 1]], contrast, first_won)  # line 20
+            self._teach([self.stages[stage - 1]], contrast, first_won, weight)  # line 20
 
-    def learn(self, contrasts: Floats, wins: ArrayLike) -> None:
+    def learn(self, contrasts: Floats, wins: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Learn finished comparisons, contrasts (m, d) and wins (m,), in every stage; they count towards tau."""
-        for contrast, first_won in zip(contrasts, np.asarray(wins), strict=True):
-            self._teach(self.stages, contrast, bool(first_won))
+        for contrast, first_won, weight in zip(contrasts, np.asarray(wins), weights_of(wins, weights), strict=True):
+            self._teach(self.stages, contrast, float(first_won), float(weight))
             self._n_logged += 1
 
-    def _teach(self, stages: list[LinearPolicy], contrast: Floats, first_won: bool) -> None:
+    def _teach(self, stages: list[LinearPolicy], contrast: Floats, first_won: float, weight: float) -> None:
         for stage in stages:
-            LinearPolicy.update(stage, contrast, first_won)  # lines 8 and 9
+            LinearPolicy.update(stage, contrast, first_won, weight)  # lines 8 and 9
         self.theta, self.gram = self.stages[0].theta, self.stages[0].gram
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:

@@ -133,7 +133,7 @@ def learner_of(state: Any, stage: int) -> Any:
 
 
 @helper
-def teach(rule: Any, state: Any, choice: Choice, contrast: Any, won: bool) -> int:
+def teach(rule: Any, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
     """Learn one comparison in the stages that it is for: that of its round, or all of them.
 
     For all are the rounds of the exploration and logged comparisons. Returns a code of
@@ -155,7 +155,7 @@ def teach(rule: Any, state: Any, choice: Choice, contrast: Any, won: bool) -> in
         first, last = 1, n_stages if opened else 1
     for stage in range(first + taught[()], last + 1):
         learner = learner_of(state, stage)
-        code = update_linear(learner, rule.estimator, rule.model, contrast, won)
+        code = update_linear(learner, rule.estimator, rule.model, contrast, share, weight)
         if code != LEARNED:
             taught[()] = 0 if code == OVERFLOW else stage - first
             return code
