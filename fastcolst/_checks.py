@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -42,17 +43,23 @@ __all__ = [
     "memory_bound",
     "non_negative_numbers",
     "number",
+    "outcome",
     "path_text",
     "plain_text",
+    "positive_numbers",
     "real_number",
     "real_numbers",
     "sample_size",
+    "shares",
     "texts",
     "whole_number",
 ]
 
 LARGEST = 1e140
 """Features beyond this leave too little room for the sums of their squares times squared widths."""
+
+SMALLEST = math.ulp(0.0)
+"""The smallest positive number."""
 
 _FLOAT64 = np.dtype(np.float64)
 _SHAPES = {1: "(n_features,)", 2: "(m, n_features)", 3: "(m, n_arms, n_features)"}
@@ -103,6 +110,18 @@ def answer(value: Any, name: str = "first_won") -> bool:
 
 def _yes_or_no(value: Any) -> bool | None:
     return bool(value) if isinstance(value, (np.bool_, numbers.Real)) and value in (0, 1) else None
+
+
+def outcome(value: Any, name: str = "first_won") -> float:
+    """Whose win it was: 1.0 the first's, 0.0 the second's, 0.5 nobody's, a tie."""
+    found = looked_at(_outcome, value)
+    if found is None:
+        raise ValueError(f"{name} is {brief(value)}; True, False, 1 or 0, or 0.5 for a tie, is wanted")
+    return found
+
+
+def _outcome(value: Any) -> float | None:
+    return float(value) if isinstance(value, (np.bool_, numbers.Real)) and value in (0, 0.5, 1) else None
 
 
 def choice(name: str, value: Any, known: Iterable[str], others: str = "") -> str:
@@ -248,13 +267,29 @@ def contexts_array(
 
 def non_negative_numbers(name: str, value: Any, size: int) -> NDArray[np.float64]:
     """Finite numbers, none of them negative, (size,) float64."""
+    return _numbers_for_rows(name, value, size, 0.0, "a finite number that is not negative")
+
+
+def positive_numbers(name: str, value: Any, size: int) -> NDArray[np.float64]:
+    """Positive finite numbers, (size,) float64."""
+    return _numbers_for_rows(name, value, size, SMALLEST, "a positive finite number")
+
+
+def shares(name: str, value: Any, size: int) -> NDArray[np.float64]:
+    """The first's shares of wins: True and False, or numbers from 0 to 1, (size,) float64."""
+    return _numbers_for_rows(name, value, size, 0.0, "True, False or a number from 0 to 1", 1.0)
+
+
+def _numbers_for_rows(
+    name: str, value: Any, size: int, least: float, wanted: str, most: float = sys.float_info.max
+) -> NDArray[np.float64]:
     array = real_numbers(name, value, f"({size},)")
     if array.shape != (size,):
         raise ValueError(f"{name} has shape {array.shape}; ({size},) is wanted, one for each row")
-    bad = ~((array >= 0.0) & (array < math.inf))
+    bad = ~((array >= least) & (array <= most))
     if bad.any():
         k = int(np.argmax(bad))
-        raise ValueError(f"{name}[{k}] is {array[k]}; a finite number that is not negative is wanted")
+        raise ValueError(f"{name}[{k}] is {array[k]}; {wanted} is wanted")
     return array
 
 

@@ -402,7 +402,7 @@ def test_the_slope_of_an_implicit_step_solves_its_equation(model, score, margin,
     """s = S(e + q s), and the curvature is that of this margin."""
     twin, q = getattr(ref, type(model).__name__)(model[0]), 10.0**log_variance
     objective = Objective(model, score, 0.0, math.inf, True)
-    s, w = implicit_slope(objective, margin, q)
+    s, w = implicit_slope(objective, margin, q, 1.0)
 
     def excess(s):
         return s - float(ref.pull(twin, SCORES[score], margin + q * s))

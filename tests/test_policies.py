@@ -367,7 +367,7 @@ WRONG_CALLS = {
     "masked": (lambda p, d: p.select(np.ma.masked_greater(X, X.max() - 1e-9)), "is nan"),
     "None": (lambda p, d: p.select(None), "contexts"),
     "answer 2": (lambda p, d: p.update(d, 2), "first_won is 2"),
-    "answer 0.5": (lambda p, d: p.update(d, 0.5), r"first_won is 0\.5"),
+    "answer 0.3": (lambda p, d: p.update(d, 0.3), r"first_won is 0\.3"),
     "answer nan": (lambda p, d: p.update(d, math.nan), "first_won is nan"),
     "answer yes": (lambda p, d: p.update(d, "yes"), "first_won is 'yes'"),
     "answer None": (lambda p, d: p.update(d, None), "first_won is None"),
@@ -460,7 +460,7 @@ def test_a_duel_that_was_tampered_with_is_refused(changes, message):
 
 
 def test_ragged_answers_are_named():
-    with pytest.raises(ValueError, match=r"^wins is no array of answers"):
+    with pytest.raises(ValueError, match=r"^wins is not an array of real numbers: rows of different lengths"):
         CoLSTIM(2).learn_and_predict(np.eye(2), [[1], [0, 1]])
 
 

@@ -58,10 +58,7 @@ def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, we
         not (has_new_scale and objective.scaled)
         or (progress.multiplier == 0.0 and _is_well_inside(objective, evidence.theta, features))
     )
-    if will_do and share > 0.0:
-        will_do = push(objective, evidence, contrast, 1.0, weight * share, limit)
-    if will_do and share < 1.0:
-        will_do = push(objective, evidence, contrast, -1.0, weight * (1.0 - share), limit)
+    will_do = will_do and push(objective, evidence, contrast, share, weight, limit)
     progress.warm = 1 if will_do else 0
     return bool(will_do)
 
@@ -75,15 +72,16 @@ def unlearn(progress: Any) -> None:
 
 @helper
 def push(  # noqa: C901 - one step, in the order of its formulas
-    objective: Any, evidence: Any, contrast: Any, sign: float, weight: float, limit: float
+    objective: Any, evidence: Any, contrast: Any, share: float, weight: float, limit: float
 ) -> bool:
     """Move theta by an implicit Newton step: exact if all earlier terms of the loss were quadratic.
 
-    S(e) = -psi'(e) is the slope of one comparison of weight 1 at the margin e = z~'theta. With v = M^-1 z~ and
-    q = z~'v, the slope s at the new theta + s v solves s = weight S(e + q s). Then theta += s v, and the curvature at
-    the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and
-    leaves theta and the multiplier as they are, when the step would be longer than ``limit`` standard errors, or lead
-    out of the ball or off its boundary. The factor may hold the comparison already, so that a solve must come next.
+    S(e) = -psi'(e) is the slope of one comparison of weight 1 at the margin e = z~'theta, and that of a tie is of both
+    its halves: two steps would walk to and fro, and the way back would not show how far the first was off. With
+    v = M^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = weight S(e + q s). Then theta += s v, and
+    the curvature at the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and leaves
+    theta and the multiplier as they are, when the step would be longer than ``limit`` standard errors, or lead out of
+    the ball or off its boundary. The factor may hold the comparison already, so that a solve must come next.
 
     O(d^2).
     """
@@ -94,12 +92,14 @@ def push(  # noqa: C901 - one step, in the order of its formulas
     own = whiten_contrast(factor, contrast, whitened)  # z'M^-1 z
     if not own < np.inf:
         return False
+    margin = dot(theta, contrast)
+    sign = 1.0 if share == 1.0 or (share > 0.0 and pull(objective, margin, share)[0] >= 0.0) else -1.0
     q, change = own, 0.0  # the latter of the multiplier, for a slope of 1
     if on_ball:
         unwhiten(factor, whitened, v)
         change = sign * _make_tangent(objective, evidence)
         q = max(0.0, dot(v, contrast))
-    s, w = implicit_slope(objective, sign * dot(theta, contrast), weight * q)
+    s, w = implicit_slope(objective, sign * margin, weight * q, share if sign > 0.0 else 1.0 - share)
     s, w = weight * s, weight * w
     if not s * np.sqrt(q) <= limit or not progress.multiplier + s * change >= 0.0:
         return False
@@ -125,9 +125,9 @@ def push(  # noqa: C901 - one step, in the order of its formulas
         return False
     progress.leverage = max(progress.leverage, progress.learned * own / (1.0 + w * own))
     progress.walked += s * s * q
-    margin = _move(theta, features, v, contrast)
-    progress.returned += w * margin * margin
-    square, widest = _drift_by(theta, features, contrast, sign * s + w * margin)
+    way = _move(theta, features, v, contrast)
+    progress.returned += w * way * way
+    square, widest = _drift_by(theta, features, contrast, sign * s + w * way)
     progress.moved = np.sqrt(square)
     progress.reach = progress.unit * np.sqrt(min(widest, progress.leverage / progress.learned * square))
     return True
@@ -228,8 +228,20 @@ def _is_well_inside(objective: Any, theta: Any, features: Any) -> bool:
 
 
 @helper
-def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
+def pull(objective: Any, e: float, share: float) -> tuple[float, float]:
+    """Slope and curvature of one comparison at the margin e; of both halves where the win is shared."""
+    s, w = slope_and_curvature(objective, e)
+    if share < 1.0:
+        back, bend = slope_and_curvature(objective, -e)
+        s, w = share * s - (1.0 - share) * back, share * w + (1.0 - share) * bend
+    return s, w
+
+
+@helper
+def implicit_slope(objective: Any, e: float, q: float, share: float) -> tuple[float, float]:
     """The s that solves s = S(e + q s), and the curvature there: Newton's method in 0 <= s <= S(e), since S falls.
+
+    S(e) is the slope of :func:`pull`, which must not be negative.
 
     A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to a halving of
     the logarithms of the bracket: s may be tiny beside S(e), and where S has a kink Newton's method alone may go to and
@@ -237,12 +249,12 @@ def implicit_slope(objective: Any, e: float, q: float) -> tuple[float, float]:
     tell, it would matter less than 1e-12 of the information.
     """
     low, shrinking = 0.0, 0.5
-    high, w = slope_and_curvature(objective, e)
+    high, w = pull(objective, e, share)
     s = high / (1.0 + q * w)
     last = s
     for _ in range(100):
         before = w
-        f, w = slope_and_curvature(objective, e + q * s)
+        f, w = pull(objective, e + q * s, share)
         excess = s - f
         if excess > 0.0:
             high = s

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, answers, check_memory, count, feature_rows, number
+from fastcolst._checks import LARGEST, check_memory, count, feature_rows, number, positive_numbers, shares
 from fastcolst.comparison import probabilities
-from fastcolst.estimation.memory import rewind, snapshot
+from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.kernels import agent_is_stale, learn_log
@@ -82,13 +82,23 @@ class LinearPolicy(Policy):
     def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
         return linear_state(rule.estimator, n_features, ridge, exploration_rounds)
 
-    def learn(self, winners: ArrayLike, losers: ArrayLike) -> None:
+    def learn(
+        self,
+        winners: ArrayLike,
+        losers: ArrayLike,
+        weights: ArrayLike | None = None,
+        outcomes: ArrayLike | None = None,
+    ) -> None:
         """Learn finished comparisons from a log, in their order.
 
         Parameters
         ----------
         winners, losers : (m, n_features) array_like of real numbers
             What won and what it beat, row by row; finite.
+        weights : (m,) array_like of positive numbers, optional
+            How much each comparison counts; see :meth:`update`. None: 1.
+        outcomes : (m,) array_like of bool, or of numbers from 0 to 1, optional
+            The share of the win that the row of ``winners`` had after all: 0.5 in a tie. None: all of it.
 
         Raises
         ------
@@ -102,18 +112,25 @@ class LinearPolicy(Policy):
         won, lost = features_of("winners", winners), features_of("losers", losers)
         with self._lock:
             contrasts, names = self._contrasts("winners", won, "losers", lost)
-            self._learn_log(contrasts, np.ones(len(contrasts)), np.empty(0), "(winners - losers)")
+            m = len(contrasts)
+            won_by = np.ones(m) if outcomes is None else shares("outcomes", outcomes, m)
+            counted = None if weights is None else positive_numbers("weights", weights, m)
+            self._learn_log(contrasts, won_by, np.empty(0), "(winners - losers)", counted)
             self._names = names
 
-    def learn_and_predict(self, contrasts: ArrayLike, wins: ArrayLike) -> NDArray[np.float64]:
+    def learn_and_predict(
+        self, contrasts: ArrayLike, wins: ArrayLike, weights: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Learn finished comparisons in their order, predicting each before it is learned.
 
         Parameters
         ----------
         contrasts : (m, n_features) array_like of real numbers
             x_first - x_second; finite.
-        wins : (m,) array_like of bool
-            Whether the first won.
+        wins : (m,) array_like of bool, or of numbers from 0 to 1
+            Whether the first won, or its share of the win: 0.5 in a tie.
+        weights : (m,) array_like of positive numbers, optional
+            How much each comparison counts; see :meth:`update`. None: 1.
 
         Returns
         -------
@@ -127,31 +144,33 @@ class LinearPolicy(Policy):
             For wrong shapes or entries; the policy is then as it was.
         """
         given = features_of("contrasts", contrasts)
-        won = answers("wins", wins, len(given.rows) if given.rows.ndim else 0)
+        m = len(given.rows) if given.rows.ndim else 0
+        won = shares("wins", wins, m)
+        counted = None if weights is None else positive_numbers("weights", weights, m)
         with self._lock:
             rows, names = self._rows("contrasts", given, self._names)
             self._tell_of_late("contrasts", names)
             out = np.empty(len(rows))
-            self._learn_log(rows, won, out)
+            self._learn_log(rows, won, out, weights=counted)
             self._names = names
             return out
 
     def _learn_log(
         self,
         contrasts: NDArray[np.float64],
-        shares: NDArray[Any],
+        won: NDArray[Any],
         out: NDArray[np.float64],
         name: str = "contrasts",
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         """Learn comparisons, all or none, with predictions where ``out`` is not empty; ``name`` is for messages."""
-        before, exploring = snapshot(self._state), (self._exploring, self._largest)
+        kept = self._kept()
+        columns = contrasts, won.astype(np.float64), np.ones(len(won)) if weights is None else weights, out
         self._make_room(len(contrasts))
-        shares, weights = shares.astype(np.float64), np.ones(len(shares))
         n_learned = 0
         try:
             while n_learned < len(contrasts):
-                rest = (part[n_learned:] for part in (contrasts, shares, weights, out))
-                code, n = learn_log(self._agent, *rest)
+                code, n = learn_log(self._agent, *(column[n_learned:] for column in columns))
                 n_learned += n
                 if code == OVERFLOW:
                     raise ValueError(
@@ -162,9 +181,7 @@ class LinearPolicy(Policy):
             self._end_exploration()
             self._note_exploration()
         except BaseException:  # Ctrl-C between two kernels, or a warning that was turned into an error, as well
-            rewind(before)
-            self._start(self._rule, before)
-            self._exploring, self._largest = exploring
+            self._go_back(kept)
             raise
 
     def _rows(

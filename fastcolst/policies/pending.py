@@ -132,6 +132,14 @@ class Pending:
         """Let the duels of some rounds, which were answered, wait no longer: of all of them, or of none."""
         self._asked = {round_: asked for round_, asked in self._asked.items() if round_ not in rounds}
 
+    def kept(self) -> dict[int, Asked]:
+        """What waits, to :meth:`go_back` to after :meth:`drop_all`."""
+        return self._asked
+
+    def go_back(self, waiting: dict[int, Asked]) -> None:
+        """Let those wait that were :meth:`kept`."""
+        self._asked = waiting
+
     def discard(self, round_: int) -> None:
         """Give up the duel of a round, which waits."""
         self._discarded.add(round_)

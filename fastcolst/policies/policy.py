@@ -11,10 +11,21 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, all_moderate, answer, brief, contexts_array, count, plain_text, whole_number
+from fastcolst._checks import (
+    LARGEST,
+    all_moderate,
+    brief,
+    contexts_array,
+    count,
+    number,
+    outcome,
+    plain_text,
+    whole_number,
+)
 from fastcolst._compile import one_line
 from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
+from fastcolst.policies.answering import Answering, overflow
 from fastcolst.policies.columns import Names, features_of, order_of
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
 from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, learn_answer
@@ -34,7 +45,11 @@ STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
 
 
-class Policy(Saved):
+ORDINARY = 1.0
+"""The weight of an answer that says none: known again by being this very object, which takes no time."""
+
+
+class Policy(Answering, Saved):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -226,27 +241,34 @@ class Policy(Saved):
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         return code
 
-    def update(self, duel: Duel | str, first_won: bool) -> None:
+    def update(self, duel: Duel | str, first_won: float, weight: float = ORDINARY) -> None:
         """Learn the answer to a duel.
 
         Parameters
         ----------
         duel : Duel or str
             From this policy's :meth:`select`, or its token; each is answered once, at any time and in any order.
-        first_won : bool or 0 or 1
-            Whether the first arm won. The answer to a self-duel is checked and changes nothing.
+        first_won : bool, or 1, 0 or 0.5
+            Whether the first arm won; 0.5 for a tie, of which half a win each way is learned. The answer to a self-duel
+            is checked and changes nothing.
+        weight : float, default 1.0
+            How much the answer counts, positive: its loss is ``weight`` times that of an ordinary one, M gains so many
+            times z z', :class:`fastcolst.SGD` goes so many times as far, and policies that count wins count so many.
+            To all but SGD a whole weight is as many answers. The exploration counts answers.
 
         Raises
         ------
         AlreadyAnsweredError, DiscardedError, ForeignDuelError, MalformedDuelError
             ValueErrors that say why no answer to the duel is awaited. The policy is as it was.
         ValueError
-            When ``first_won`` is something else, or numbers would overflow. The policy is then as it was.
+            When ``first_won`` or ``weight`` is something else, or numbers would overflow. The policy is then as it was.
         """
         with self._lock:
             # the very object that was shown, or a closer look
             asked = self._pending.known(duel) or self._pending.find(duel)
-            share = 1.0 if answer(first_won) else 0.0
+            share = outcome(first_won) if type(first_won) is not bool else 1.0 if first_won else 0.0
+            if weight is not ORDINARY:
+                weight = number("weight", weight, positive=True)
             # a self-duel never waits, and needs no answer
             if asked is None or (self._answering is not None and self._was_learned(asked.duel.round)):
                 return
@@ -254,10 +276,10 @@ class Policy(Saved):
             self._answering = round_, self._answered.item()
             before = self._kept_for(asked)
             try:
-                while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, 1.0):
+                while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, weight):
                     if code == OVERFLOW:
                         self._answering = None
-                        raise ValueError(f"duel of round {round_}: with its contrast the estimate overflows")
+                        raise overflow(asked.duel, weight)
                     self._make_ready(code, 1)
             except BaseException:
                 if before is not None:
@@ -280,7 +302,7 @@ class Policy(Saved):
         return self._answered.item() > before and self._pending.drop(learned) and learned == round_
 
     def discard(self, duel: Duel | str) -> None:
-        """Give up waiting for the answer to a duel: nobody answered, or liked both alike.
+        """Give up waiting for the answer to a duel: nobody did. Who likes both alike answers 0.5.
 
         Nothing is learned, and the round still counts.
 

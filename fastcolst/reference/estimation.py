@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
@@ -383,21 +384,25 @@ class OnlineNewton:
         n_whole = min(math.floor(weight), 100)
         for amount in [weight - n_whole] * (weight > n_whole) + [1.0] * n_whole:
             self._n_learned += 1
-            for signed, part in _parts(contrast, first_won, amount):
-                self._push(signed, part)
+            self._push(contrast, first_won, amount)
         return self.theta
 
-    def _push(self, signed: Floats, weight: float) -> None:
-        direction = inverse(self._H) @ signed
-        e, q = float(signed @ self.theta), float(signed @ direction)
+    def _push(self, contrast: Floats, share: float, weight: float) -> None:
+        direction = inverse(self._H) @ contrast
+        e, q = float(contrast @ self.theta), float(contrast @ direction)
+
+        def shared(f: Callable[..., Floats], sign: float, margin: float) -> float:
+            halves = float(f(self.comparison, self.score, margin)), float(f(self.comparison, self.score, -margin))
+            return weight * (share * halves[0] + sign * (1.0 - share) * halves[1])
 
         def excess(s: float) -> float:
-            return s - weight * float(pull(self.comparison, self.score, e + q * s))
+            return s - shared(pull, -1.0, e + q * s)
 
-        steepest = weight * float(pull(self.comparison, self.score, e))  # the slope falls
-        s = brentq(excess, 0.0, steepest, xtol=1e-300, rtol=1e-15)
+        least = -weight * (1.0 - share) * float(pull(self.comparison, self.score, -e))
+        most = weight * share * float(pull(self.comparison, self.score, e))  # the slope falls
+        s = brentq(excess, least, most, xtol=1e-300, rtol=1e-15, maxiter=1000)
         self.theta = self.theta + s * direction
-        self._H = self._H + weight * bend(self.comparison, self.score, e + q * s) * np.outer(signed, signed)
+        self._H = self._H + shared(bend, 1.0, e + q * s) * np.outer(contrast, contrast)
 
 
 def _parts(contrast: Floats, share: float, weight: float) -> list[tuple[Floats, float]]:

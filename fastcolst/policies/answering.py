@@ -1,0 +1,135 @@
+"""Answers to several duels at once, of which all are learned or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numpy.typing import ArrayLike
+
+from fastcolst._checks import brief, looked_at, outcome, positive_numbers
+from fastcolst.estimation.memory import rewind, snapshot
+from fastcolst.estimation.protocol import OVERFLOW
+from fastcolst.policies.duel import Asked, Duel
+from fastcolst.policies.kernels import learn_answer
+from fastcolst.policies.pending import Pending
+from fastcolst.policies.simulated import Simulated
+
+__all__ = ["Answering", "overflow"]
+
+
+class Answer(NamedTuple):
+    """What a duel that waited is answered: the first arm's share of the win, and how much that counts."""
+
+    asked: Asked
+    share: float
+    weight: float
+
+
+def overflow(duel: Duel, weight: float) -> ValueError:
+    """What there is to say where numbers would overflow."""
+    return ValueError(
+        f"duel of round {duel.round}: with its contrast and weight {weight:g} the estimate overflows; smaller features "
+        "or a smaller weight are wanted"
+    )
+
+
+class Answering(Simulated):
+    """What a policy does with a batch of answers."""
+
+    _pending: Pending
+    _exploring: bool
+    _largest: float
+
+    def update_batch(
+        self, duels: Sequence[Duel | str], answers: Sequence[float], weights: ArrayLike | None = None
+    ) -> None:
+        """Learn the answers to several duels, in their order: all of them, or none.
+
+        Parameters
+        ----------
+        duels : m of Duel or str
+            As for :meth:`Policy.update`, no duel twice; self-duels may be among them, and teach nothing.
+        answers : m of bool, or of 1, 0 and 0.5
+            Whether the first arm won.
+        weights : (m,) array_like of positive numbers, optional
+            How much each answer counts; None: 1.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`Policy.update`, and for different numbers of duels and answers. The policy is then as it was.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> policy = fc.CoLSTIM(2, ridge=1.0, rng=1)
+        >>> duels = [policy.select(np.eye(2)) for _ in range(3)]
+        >>> policy.update_batch(duels, [True, 0.5, False])
+        >>> policy.pending
+        0
+        """
+        shown, told = listed("duels", duels), listed("answers", answers)
+        shares = [outcome(value, f"answers[{i}]") for i, value in enumerate(told)]
+        m = len(shown)
+        if len(shares) != m:
+            raise ValueError(f"answers has {len(shares)} entries for {m} duels; one for each is wanted")
+        counted = [1.0] * m if weights is None else positive_numbers("weights", weights, m).tolist()
+        with self._lock:
+            batch = self._waiting(zip(shown, shares, counted, strict=True))
+            kept, waiting = self._kept(), self._pending.kept()
+            try:
+                for answer in batch.values():
+                    self._learn(answer)
+                self._pending.drop_all(batch)
+            except BaseException:
+                self._pending.go_back(waiting)
+                self._go_back(kept)
+                raise
+
+    def _waiting(self, answers: Iterable[tuple[Duel | str, float, float]]) -> dict[int, Answer]:
+        """Those of the answers for which a duel waits, by round; the others are to self-duels."""
+        batch: dict[int, Answer] = {}
+        for duel, share, weight in answers:
+            asked = self._pending.known(duel) or self._pending.find(duel)
+            if asked is None:
+                continue
+            round_ = asked.duel.round
+            if round_ in batch:
+                raise ValueError(f"duels has that of round {round_} twice; each once is wanted")
+            batch[round_] = Answer(asked, share, weight)
+        return batch
+
+    def _learn(self, answer: Answer) -> None:
+        """Learn one answer, and end the exploration if it was the last that was wanted for that."""
+        asked, share, weight = answer
+        while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, weight):
+            if code == OVERFLOW:
+                raise overflow(asked.duel, weight)
+            self._make_ready(code, 1)
+        if self._exploring:
+            self._end_exploration()
+
+    def _kept(self) -> tuple[Any, bool, float]:
+        """All that learning changes, to go back to."""
+        return snapshot(self._state), self._exploring, self._largest
+
+    def _go_back(self, kept: tuple[Any, bool, float]) -> None:
+        """Forget what was learned since."""
+        before, self._exploring, self._largest = kept
+        rewind(before)
+        self._start(self._rule, before)
+
+    if TYPE_CHECKING:  # what a policy has besides
+
+        def _start(self, rule: Any, state: Any) -> None: ...
+
+        def _make_ready(self, code: int, n_comparisons: int) -> None: ...
+
+
+def listed(name: str, value: Any) -> list[Any]:
+    """A sequence of anything, as a list."""
+    found = None if isinstance(value, (str, bytes)) else looked_at(list, value)
+    if found is None:
+        raise ValueError(f"{name} is {brief(value)}; a list is wanted")
+    return found
