@@ -824,7 +824,7 @@ def test_features_that_are_nearly_the_same_need_few_passes(d, alike, spread, mos
     contrasts, theta = rng.normal(size=(30_000, d)), a_theta(rng, d, 1.0)
     contrasts[:, :alike] = contrasts[:, :1] + spread * contrasts[:, :alike]
     wins = contrasts @ theta + rng.logistic(size=len(contrasts)) > 0.0
-    policy = fc.CoLSTIM(d, estimator=FINE, exploration_rounds=0, ridge=1.0)
+    policy = fc.CoLSTIM(d, estimator=FINE._replace(ridge=0.0), exploration_rounds=0, ridge=1.0)
     policy.learn_and_predict(contrasts, wins)
     policy._refresh_estimate()
     assert policy._state.memory.progress["rows_passed"] <= most * len(contrasts)

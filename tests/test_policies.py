@@ -745,7 +745,8 @@ def test_a_first_request_without_candidates_is_refused(name: str, shape: tuple[i
 
 
 def test_a_warning_turned_into_an_error_costs_no_round() -> None:
-    policy = fc.CoLSTIM(2, exploration_rounds=0, ridge=1.0, estimator="mle", allow_self_duel=False, rng=1)
+    estimator = fc.MLE(ridge=0.0)  # theta has no finite maximum
+    policy = fc.CoLSTIM(2, exploration_rounds=0, ridge=1.0, estimator=estimator, allow_self_duel=False, rng=1)
     contexts = np.array([[1.0, 0.0], [-1.0, 0.0]])
     for _ in range(1000):
         before = policy.round, policy.pending
@@ -929,7 +930,7 @@ def test_no_description_stands_in_two_policies_files() -> None:
 def test_descriptions_of_shared_parameters_are_filled_in(indent: str) -> None:
     """Without the indentation, too, which Python 3.13 takes off docstrings."""
     shared = f"{indent}ridge, rng\n{indent}    As in :data:`fastcolst.policies.parameters.LINEAR`.\n{indent}other : int"
-    ridge, _, rng, _, other = parameters.described(shared).split("\n")
+    ridge, _, _, rng, _, other = parameters.described(shared).split("\n")
     assert (ridge, other) == (f"{indent}ridge : float, default 0.0", f"{indent}other : int")
     assert rng.startswith(f"{indent}rng : int, SeedSequence")
     assert parameters.described("    ridge, rng\n    As in LINEAR.") == "    ridge, rng\n    As in LINEAR."

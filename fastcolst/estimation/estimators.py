@@ -12,7 +12,7 @@ from fastcolst.estimation.online_newton import OnlineNewton
 from fastcolst.estimation.sgd import SGD
 from fastcolst.estimation.words import ENGINES
 
-__all__ = ["engine_of", "estimator_of"]
+__all__ = ["engine_of", "estimator_of", "settled"]
 
 for _name, _words in (("sgd", SGD), ("mle", MLE), ("online-newton", OnlineNewton)):
     add(ESTIMATOR, _name, _words)
@@ -45,8 +45,26 @@ def estimator_of(value: Any) -> Any:
     return registered(value, "estimator")
 
 
-def engine_of(value: Any) -> Any:
-    """What stands in kernels for a user's argument: numbers of ours, or an estimator of one's own as it is."""
+def settled(value: Any, ridge: float) -> Any:
+    """The estimator that a user's argument stands for in a policy with this ridge, which is its own unless it says one.
+
+    Raises
+    ------
+    ValueError
+        As :func:`estimator_of`, and where the estimator cannot do with so small a ridge.
+    """
     estimator = estimator_of(value)
+    if type(estimator) not in ENGINES or getattr(estimator, "ridge", ridge) is not None:
+        return estimator
+    own = ENGINES[type(estimator)].of(estimator).ridge
+    return type(estimator)(**{**estimator._asdict(), "ridge": ridge if ridge > 0.0 else own})
+
+
+def engine_of(value: Any, ridge: float = 0.0) -> Any:
+    """What stands in kernels for a user's argument: numbers of ours, or an estimator of one's own as it is.
+
+    ``ridge`` is that of its policy; see :func:`settled`.
+    """
+    estimator = settled(value, ridge)
     engine = ENGINES.get(type(estimator))
     return estimator if engine is None else engine.of(estimator)

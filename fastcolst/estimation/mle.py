@@ -66,7 +66,7 @@ class MLESteps(NamedTuple):
         """The numbers that the words stand for."""
         tolerance, ridge, radius, score = cls.words(given)
         number = {"auto": -math.inf, None: math.inf}.get(radius, radius)
-        return cls(tolerance, ridge, number, SCORES.index(score), Settings())
+        return cls(tolerance, 0.0 if ridge is None else ridge, number, SCORES.index(score), Settings())
 
     def memory(self, n_features: int) -> Evidence:
         """An empty memory: theta = 0, nothing learned, room for a few thousand comparisons."""
@@ -139,8 +139,9 @@ class MLE(NamedTuple):
     ----------
     tolerance : float, default 1e-2
         Distance from the exact maximum, in standard errors, that theta keeps to; in [1e-10, 0.1].
-    ridge : float, default 0.0
-        Penalty ridge/2 |theta|^2; at least 0.
+    ridge : float, optional
+        Penalty ridge/2 |theta|^2; at least 0. None: the policy's ``ridge``, so that one prior is said once, or 0 where
+        there is no policy.
     radius : float, "auto" or None
         theta is kept within |theta| <= radius. "auto": 20 in the norm sqrt(sum (max|z_k| theta_k)^2), which rescaling
         of features leaves alone, and which keeps theta finite while it explains every comparison. None: no bound.
@@ -183,6 +184,6 @@ class MLE(NamedTuple):
     """
 
     tolerance: float = 1e-2
-    ridge: float = 0.0
+    ridge: float | None = None
     radius: float | str | None = "auto"
     score: str = "likelihood"

@@ -23,6 +23,8 @@ __all__ = ["OnlineNewton", "OnlineNewtonSteps"]
 
 SMALLEST_RIDGE = 1e-100
 """With less, a first step may overflow."""
+DEFAULT_RIDGE = 1.0
+"""Where neither the estimator nor its policy says one."""
 MOST_REPEATED = 100
 """As so many answers of weight 1 at most is one of more weight learned, and the rest of it in one step."""
 START_TOLERANCE = 1e-3
@@ -47,7 +49,7 @@ class OnlineNewtonSteps(NamedTuple):
                 f"OnlineNewton: history is {brief(given[0])}; a whole number of at least 0 and below 2^40 is wanted"
             )
         ridge = ridge_of("OnlineNewton", given[1])
-        if ridge < SMALLEST_RIDGE:
+        if ridge is not None and ridge < SMALLEST_RIDGE:
             raise ValueError(
                 f"OnlineNewton: ridge is {ridge!r}; a number of at least {SMALLEST_RIDGE:g} is wanted: without a ridge "
                 "separable answers have no maximum, and one pass cannot go back"
@@ -58,7 +60,7 @@ class OnlineNewtonSteps(NamedTuple):
     def of(cls, given: Any) -> OnlineNewtonSteps:
         """The numbers that the words stand for."""
         history, ridge, score = cls.words(given)
-        return cls(history, ridge, SCORES.index(score), Settings())
+        return cls(history, DEFAULT_RIDGE if ridge is None else ridge, SCORES.index(score), Settings())
 
     def memory(self, n_features: int) -> TestedEvidence:
         """An empty memory: theta = 0, nothing learned, and the ridge is all the information."""
@@ -140,9 +142,10 @@ class OnlineNewton(NamedTuple):
     ----------
     history : int, default 2000
         Comparisons at the start that are remembered and solved exactly; at least 0.
-    ridge : float, default 1.0
-        Penalty ridge/2 |theta|^2; positive. With ``history=0`` it should be near 1: one pass with a small ridge takes
-        far too long first steps, and never recovers.
+    ridge : float, optional
+        Penalty ridge/2 |theta|^2; positive. None: the policy's ``ridge``, or 1 where that is 0 or there is none. With
+        ``history=0`` it should be near 1: one pass with a small ridge takes far too long first steps, and never
+        recovers.
     score : {"likelihood", "residual"}
         As for :class:`MLE`.
 
@@ -168,9 +171,9 @@ class OnlineNewton(NamedTuple):
     --------
     >>> import fastcolst as fc
     >>> fc.OnlineNewton(history=500)
-    OnlineNewton(history=500, ridge=1.0, score='likelihood')
+    OnlineNewton(history=500, ridge=None, score='likelihood')
     """
 
     history: int = 2000
-    ridge: float = 1.0
+    ridge: float | None = None
     score: str = "likelihood"

@@ -55,8 +55,10 @@ def number_of(owner: str, name: str, value: Any, wanted: str = "a number is want
     return found
 
 
-def ridge_of(owner: str, value: Any) -> float:
-    """A finite ridge of at least 0."""
+def ridge_of(owner: str, value: Any) -> float | None:
+    """A finite ridge of at least 0; None, for the policy's, as it is."""
+    if value is None:
+        return None
     ridge = number_of(owner, "ridge", value)
     if not 0.0 <= ridge < math.inf:
         raise ValueError(f"{owner}: ridge is {ridge!r}; a finite number of at least 0 is wanted")

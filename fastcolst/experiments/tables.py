@@ -17,7 +17,7 @@ from fastcolst._checks import brief, entries, plain_text
 from fastcolst._files import FileFormatError, open_arrays
 from fastcolst._registry import ESTIMATOR, LAW, MODEL, POLICY, PROBLEM, add, find, is_ours, known, name_of, table_of
 from fastcolst.comparison import comparison_model
-from fastcolst.estimation.estimators import estimator_of
+from fastcolst.estimation.estimators import estimator_of, settled
 from fastcolst.experiments.players import OFFERED, PlainPolicy, Player, is_plain
 from fastcolst.experiments.problems import Problem, Scenario
 from fastcolst.experiments.scored import ScoredArms
@@ -80,6 +80,8 @@ class Recipe(NamedTuple):
             found: dict[str, Any] = table_of(self.given)
             return found
         checked = {key: _NAMED[key][1](v, key) if key in _NAMED else v for key, v in self.parameters.items()}
+        if "estimator" in checked and "ridge" in checked:
+            checked["estimator"] = settled(checked["estimator"], checked["ridge"])
         return {"name": name_of(self.cls), **{key: table_of(value) for key, value in checked.items()}}
 
 

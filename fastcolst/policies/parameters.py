@@ -84,7 +84,7 @@ def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
     horizon, scale = parameters.get("horizon"), parameters.get("width_scale")
     return {
         "model": comparison_model(parameters["comparison"]),
-        "estimator": engine_of(parameters["estimator"]),
+        "estimator": engine_of(parameters["estimator"], number("ridge", parameters.get("ridge", 0.0))),
         "horizon": 0 if horizon is None else count("horizon", horizon),
         "width_scale": -1.0 if scale is None else number("width_scale", scale),
     }
@@ -111,7 +111,8 @@ LINEAR = {
         How theta is estimated: "mle", the exact maximum-likelihood estimate; "sgd", the paper's; "online-newton".
         See :class:`fastcolst.MLE`, :class:`fastcolst.SGD`, :class:`fastcolst.OnlineNewton`.""",
     "ridge": """float, default 0.0
-        Added to the diagonal of the Gram matrix M. With 0 the exploration goes on until M is invertible.""",
+        Added to the diagonal of the Gram matrix M, and the estimator's penalty on theta unless that says one of its
+        own. With 0 the exploration goes on until M is invertible.""",
     "exploration_rounds": """int, optional
         tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: n_features * n_arms.""",
     "width_scale": """float, optional
@@ -131,7 +132,8 @@ STAGEWISE = {
     "estimator": """str or estimator, default "mle"
         How each stage's theta is estimated.""",
     "ridge": """float, default 0.0
-        Added to the diagonal of each Gram matrix M. With 0 the exploration goes on until M is invertible.""",
+        Added to the diagonal of each Gram matrix M, and the estimator's penalty on each theta unless that says one of
+        its own. With 0 the exploration goes on until M is invertible.""",
 }
 """Those that mean something else with stages."""
 

@@ -294,11 +294,19 @@ class MLE:
     comparison: ComparisonModel
     _: KW_ONLY
     score: str = "likelihood"
-    ridge: float = 0.0
+    ridge: float | None = None  # None: the policy's, 0 without one
     radius: float | str | None = "auto"
     theta: Floats = field(init=False, default_factory=lambda: np.empty(0))
     _signed: list[Floats] = field(init=False, default_factory=list)  # z where the first arm won, -z where it lost
     _weights: list[float] = field(init=False, default_factory=list)
+    _penalty: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self.settle(0.0)
+
+    def settle(self, ridge: float) -> None:
+        """Take a policy's ridge, unless there is one of its own."""
+        self._penalty = ridge if self.ridge is None else self.ridge
 
     def learn(self, contrast: Floats, first_won: float, weight: float = 1.0) -> Floats:
         """Learn one comparison, contrast (d,), of which the first won a share, and return theta."""
@@ -313,7 +321,7 @@ class MLE:
                 self._weights,
                 comparison=self.comparison,
                 score=self.score,
-                ridge=self.ridge,
+                ridge=self._penalty,
                 radius=self.radius,
             ).theta
         return self.theta
@@ -322,24 +330,24 @@ class MLE:
         """Return the loss's matrix of second derivatives at theta, (d, d)."""
         Z = np.array(self._signed)
         curvatures = floats(self._weights) * bend(self.comparison, self.score, Z @ self.theta)
-        return floats((Z.T * curvatures) @ Z + self.ridge * np.eye(Z.shape[1]))
+        return floats((Z.T * curvatures) @ Z + self._penalty * np.eye(Z.shape[1]))
 
     def _by_newton(self) -> Floats:
         """Return the minimum, by Newton's method from the last one; nan unless it is found soon, inside the ball."""
         Z, weights, theta = np.array(self._signed), floats(self._weights), self.theta
         for _ in range(8):
             e = Z @ theta
-            H = (Z.T * (weights * bend(self.comparison, self.score, e))) @ Z + self.ridge * np.eye(len(theta))
+            H = (Z.T * (weights * bend(self.comparison, self.score, e))) @ Z + self._penalty * np.eye(len(theta))
             if not np.all(np.isfinite(H)) or not invertible(H):
                 break
-            gradient = (weights * pull(self.comparison, self.score, e)) @ Z - self.ridge * theta
+            gradient = (weights * pull(self.comparison, self.score, e)) @ Z - self._penalty * theta
             step = inverse(H) @ gradient
             theta = theta + step
             if float(step @ gradient) < 1e-22:  # 1e-11 standard errors, and the next step is far shorter
                 scales = _scales(Z) if self.radius == "auto" else np.ones(len(theta))
                 bound = math.inf if self.radius is None else 20.0 if self.radius == "auto" else float(self.radius)
                 certain = pull(self.comparison, self.score, e) < 1e-6  # separated, perhaps
-                inside = np.linalg.norm(scales * theta) < bound and (self.ridge > 0.0 or not np.any(certain))
+                inside = np.linalg.norm(scales * theta) < bound and (self._penalty > 0.0 or not np.any(certain))
                 return theta if inside else np.full(len(theta), math.nan)
         return np.full(len(theta), math.nan)
 
@@ -363,14 +371,21 @@ class OnlineNewton:
     _: KW_ONLY
     history: int = 2000  # comparisons that the start remembers
     score: str = "likelihood"
-    ridge: float = 1.0
+    ridge: float | None = None  # None: the policy's, 1 where that is 0 or there is none
     theta: Floats = field(init=False, default_factory=lambda: np.empty(0))
     _H: Floats = field(init=False, default_factory=lambda: np.empty((0, 0)))
     _start: MLE = field(init=False)
     _n_learned: int = field(init=False, default=0)
 
+    _penalty: float = field(init=False, default=1.0)
+
     def __post_init__(self) -> None:
-        self._start = MLE(self.comparison, score=self.score, ridge=self.ridge, radius=None)
+        self.settle(0.0)
+
+    def settle(self, ridge: float) -> None:
+        """Take a policy's ridge, unless there is one of its own."""
+        self._penalty = (ridge or 1.0) if self.ridge is None else self.ridge
+        self._start = MLE(self.comparison, score=self.score, ridge=self._penalty, radius=None)
 
     def learn(self, contrast: Floats, first_won: float, weight: float = 1.0) -> Floats:
         """Learn one comparison, contrast (d,), of which the first won a share, and return theta."""
@@ -380,7 +395,7 @@ class OnlineNewton:
             self._H = self._start.information()
             return self.theta
         if self._n_learned == 0:
-            self.theta, self._H = np.zeros(len(contrast)), self.ridge * np.eye(len(contrast))
+            self.theta, self._H = np.zeros(len(contrast)), self._penalty * np.eye(len(contrast))
         n_whole = min(math.floor(weight), 100)
         for amount in [weight - n_whole] * (weight > n_whole) + [1.0] * n_whole:
             self._n_learned += 1

@@ -34,7 +34,7 @@ class LinearPolicy(abc.ABC):
     comparison: ComparisonModel  # F, the model theta is learned with
     n_arms: int  # n, for the default tau only
     horizon: int | None = None  # T; None: the current round stands in
-    ridge: float = 0.0  # M starts as ridge * I; 0 in the paper
+    ridge: float = 0.0  # M starts as ridge * I; 0 in the paper. Also the estimator's, unless that says one
     exploration_rounds: int | None = None  # tau; None: d * n
     width_scale: float | None = None  # c1, eta or c; None: sqrt(d log T)
     estimator: MLE | OnlineNewton | None = None  # how theta is learned; None: by gradient steps with the four below
@@ -55,6 +55,8 @@ class LinearPolicy(abc.ABC):
             raise ValueError(f'score is {self.score!r}; it must be "likelihood" or "residual"')
         self.theta = np.zeros(self.n_features)
         self.gram = self.ridge * np.eye(self.n_features)
+        if self.estimator is not None:
+            self.estimator.settle(self.ridge)
 
     def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
         """Draw what one round consumes, always as much: two uniforms and no raw variates."""
