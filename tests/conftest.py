@@ -53,6 +53,8 @@ TABLE = """a_speed,b_price,outcome,a_price,b_speed,city,year
 """A log of things with a speed and a price: rows with draws, gaps and outcomes that mean nothing among them."""
 CONTRASTS = [[0.5, 1.0], [0.5, 0.0], [7.0, -1.0]]
 """Speed and price, in file order, of its rows that are decisive and complete."""
+STATED = {"coding": "unit", "drop_unknown": True}
+"""What has to be said of its outcomes: what they mean, and that the two that mean nothing may be left out."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -167,7 +167,7 @@ def test_replay_prints_scores_and_writes_by_extension(
 
 
 def test_every_option_of_replay_reaches_the_library(monkeypatch: pytest.MonkeyPatch, log_file: Path):
-    options = "--outcome-coding signed --comparison exponential --learning-rate 0.125 --score residual"
+    options = "--coding signed --comparison exponential --learning-rate 0.125 --score residual"
     seen = caught(monkeypatch, commands, "replay", [*replay_of(log_file), *options.split(), "--no-progress"])
     estimator = fc.SGD(learning_rate=0.125, score="residual")
     assert repr(seen[0]) == repr(fc.CoLSTIM(2, comparison="exponential", estimator=estimator))
@@ -186,17 +186,32 @@ def test_the_ridge_of_replay_is_the_estimate_s(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPatch):
-    options = ["--first", "a_x, a_y", "--second", "b_*", "--outcome", "won", "--outcome-coding", "unit"]
-    seen = caught(monkeypatch, commands, "read_log", ["replay", "some.csv", *options, "--where", "k == 'a, b'"])
+    options = ["--first", "a_x, a_y", "--second", "b_*", "--outcome", "won", "--where", "k == 'a, b'"]
+    options += ["--items", "a", "b", "--coding", "x=1,tie (both)=0.5, y =0", "--draws", "half", "--drop-unknown"]
+    options += ["--weight", "n", "--categorical", "a_y,b_y", "--sep", r"\t", "--decimal", ","]
+    seen = caught(monkeypatch, commands, "read_log", ["replay", "some.csv", "more.csv", *options])
     assert seen == {
-        0: "some.csv",
+        0: ["some.csv", "more.csv"],
         "first": ["a_x", "a_y"],
         "second": "b_*",
         "contrast": None,
+        "items": ["a", "b"],
         "outcome": "won",
-        "coding": "unit",
+        "coding": {"x": 1.0, "tie (both)": 0.5, "y": 0.0},
+        "draws": "half",
+        "drop_unknown": True,
+        "winner_first": False,
+        "weight": "n",
+        "categorical": ["a_y", "b_y"],
         "where": ["k == 'a, b'"],
+        "sep": "\t",
+        "decimal": ",",
     }
+    seen = caught(
+        monkeypatch, commands, "read_log", ["replay", "some.csv", "--winner-first", "--outcome-coding", "unit"]
+    )
+    given = {name: value for name, value in seen.items() if value not in (None, False)}
+    assert given == {0: ["some.csv"], "coding": "unit", "draws": "leave-out", "winner_first": True}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import fnmatch
 
 import numpy as np
 import pytest
-from conftest import CONTRASTS, TABLE
+from conftest import CONTRASTS, STATED, TABLE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ from fastcolst.data import columns, read_log
 
 
 def test_columns_named_one_by_one_are_paired_by_position(write_log):
-    log = read_log(write_log(TABLE), first=["a_price", "a_speed"], second=["b_price", "b_speed"])
+    log = read_log(write_log(TABLE), first=["a_price", "a_speed"], second=["b_price", "b_speed"], **STATED)
     np.testing.assert_allclose(log.contrasts, np.array(CONTRASTS)[:, ::-1], rtol=1e-15)
     assert log.features == ("a_price - b_price", "a_speed - b_speed")
 

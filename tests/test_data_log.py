@@ -33,9 +33,9 @@ def test_a_log_is_a_read_only_copy():
         ([[1.0, np.nan]], [1], None, r"contrasts\[0, 1\] is nan; every feature must be finite"),
         ([["1"]], [1], None, "contrasts is not an array of real numbers: it holds texts"),
         ([[1.0]], [1, 0], None, r"wins has shape \(2,\); \(1,\) is wanted"),
-        ([[1.0]], [0.5], None, r"wins\[0\] is 0.5"),
+        ([[1.0]], [1.5], None, r"wins\[0\] is 1.5; True, False or a number from 0 to 1 is wanted"),
         ([[1.0]], [np.nan], None, r"wins\[0\] is nan"),
-        ([[1.0]], ["yes"], None, "wins has dtype"),
+        ([[1.0]], ["yes"], None, "wins is not an array of real numbers: it holds texts"),
         ([[1.0]], [1], ["a", "b"], "features has 2 names; contrasts has 1 columns"),
     ],
 )
@@ -49,3 +49,42 @@ def test_counts_of_a_log_have_to_add_up():
     assert len(Log(**fields, selected=2, draws=1, missing=0, unknown=0)) == 1
     with pytest.raises(ValueError, match="do not add up"):
         Log(**fields, selected=3, draws=1, missing=0, unknown=0)
+
+
+def test_a_log_keeps_shares_and_weights():
+    log = Log.from_arrays(np.ones((3, 1)), [1, 0.5, 0.25], weights=[1, 2, 0.5])
+    assert log.wins.tolist() == [1.0, 0.5, 0.25] and log.weights.tolist() == [1.0, 2.0, 0.5]
+    assert not log.wins.flags.writeable and not log.weights.flags.writeable
+    contrasts, wins, trials = log.tallied()
+    assert contrasts is log.contrasts and wins.tolist() == [1.0, 1.0, 0.125] and trials is log.weights
+    assert Log.from_arrays(np.ones((2, 1)), [1.0, 0.0]).wins.dtype == np.bool_
+    for weights, message in ([[1.0], r"weights has shape \(1,\)"], [[1.0, 0.0], r"weights\[1\] is 0.0; a positive"]):
+        with pytest.raises(ValueError, match=message):
+            Log.from_arrays(np.ones((2, 1)), [1, 0], weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("wins", "expected"), [([1, 1], True), ([0, 0, 0], True), ([1, 0], False), ([0.5, 0.5], False), ([1, 0.5], False)]
+)
+def test_a_log_is_one_sided_where_the_same_side_always_won(wins, expected):
+    assert Log.from_arrays(np.ones((len(wins), 1)), wins).is_one_sided is expected
+
+
+def test_sizes_of_features_are_roots_of_mean_squares_whatever_their_units():
+    contrasts = np.array([[3.0, 0.0, 3e160], [4.0, 0.0, 4e160]])
+    np.testing.assert_allclose(Log.from_arrays(contrasts, [1, 0]).sizes(), np.sqrt(12.5) * np.array([1.0, 0.0, 1e160]))
+
+
+def test_items_are_the_first_features():
+    fields = {
+        "contrasts": [[1.0, 2.0]],
+        "wins": [1],
+        "features": ["x", "z"],
+        "rows": 1,
+        "draws_in_file": 0,
+        "selected": 1,
+    }
+    left_out = {"draws": 0, "missing": 0, "unknown": 0}
+    assert Log(**fields, **left_out, items=["x"]).items == ("x",)
+    with pytest.raises(ValueError, match=r"items is \('z',\); the names of the first features are wanted"):
+        Log(**fields, **left_out, items=["z"])

@@ -7,10 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import TABLE
+from conftest import STATED, TABLE
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastcolst as fc
 from fastcolst.data import Log, ReplayResult, read_log, replay
 
 
@@ -131,6 +132,8 @@ PROBABILITIES = st.one_of(st.floats(0.0, 1.0), st.sampled_from([k / 10 for k in 
 def test_calibration_agrees_with_a_plain_loop(predictions):
     probabilities, wins = map(list, zip(*predictions, strict=True))
     table = scored(probabilities, wins).calibration
+    if len(set(wins)) == 1:  # both orders
+        predictions = [*predictions, *((1.0 - p, not won) for p, won in predictions)]
     assert table["count"].sum() == len(predictions)
     edges = np.linspace(0.0, 1.0, 11)
     for row in table:
@@ -141,13 +144,15 @@ def test_calibration_agrees_with_a_plain_loop(predictions):
         assert row["count"] == n > 0
         assert row["predicted"] == pytest.approx(sum(p for p, _ in inside) / n, abs=1e-15)
         assert row["observed"] == sum(won for _, won in inside) / n
-        error = math.sqrt(sum(p * (1 - p) for p, _ in inside)) / n
+        certain = len(set(wins)) == 1  # of 1/2 in both orders one wins, always
+        error = math.sqrt(sum(p * (1 - p) for p, _ in inside if p != 0.5 or not certain)) / n
         assert row["standard_error"] == pytest.approx(error, abs=1e-15)
 
 
 def test_a_summary_has_counts_scores_bins_and_names(write_log):
-    log = read_log(write_log(TABLE), first="a_*", second="b_*", where="year <= 1997")
-    lines = replay(Sgd(2, 0.5), log, label="plain SGD").summary().splitlines()
+    log = read_log(write_log(TABLE), first="a_*", second="b_*", where="year <= 1997", **STATED)
+    result = replay(Sgd(2, 0.5), log, label="plain SGD")
+    lines = result.summary().splitlines()
     assert lines[0].startswith("plain SGD")
     assert lines[1] == (
         "8 rows with 1 draws, 8 kept by year <= 1997: 3 learned, 1 draws left out, 2 missing, 2 unknown outcomes"
@@ -158,6 +163,11 @@ def test_a_summary_has_counts_scores_bins_and_names(write_log):
     assert ["Brier", "score"] in [line[:2] for line in words]
     assert ["0.5", "to", "0.6"] in [line[:3] for line in words]
     assert [line[0] for line in words[-2:]] == ["speed", "price"]
+    assert words[-3] == ["feature", "coefficient", "typical", "difference", "effect"]
+    for row, coefficient, size in zip(words[-2:], result.theta, log.sizes(), strict=True):
+        np.testing.assert_allclose(
+            [float(word) for word in row[1:]], [coefficient, size, coefficient * size], rtol=1e-3
+        )
 
 
 def test_plotting_is_left_to_plotting(monkeypatch):
@@ -165,3 +175,57 @@ def test_plotting_is_left_to_plotting(monkeypatch):
     monkeypatch.setattr(plotting, "replay_figure", lambda result, axes: (result, axes))
     result = scored([0.5], [1])
     assert result.plot("axes") == (result, "axes")
+
+
+def test_a_replay_says_how_the_estimate_stands():
+    log = random_log(60, 2)
+    result = replay(fc.CoLSTIM(2, estimator=fc.SGD(0.1)), log)
+    assert result.status == "ready" and "status of the estimate: ready" in result.summary()
+    silent = replay(Sgd(2, 0.1), log)
+    assert silent.status == "" and "status" not in silent.summary()
+
+
+def test_shares_and_weights_are_scored_as_so_many_comparisons():
+    """A comparison of weight 4 and share 3/4 is three wins and one loss."""
+    p = [0.8, 0.3]
+    log = Log.from_arrays(np.ones((2, 1)), [0.75, 0.0], weights=[4.0, 1.0])
+    result = ReplayResult(probabilities=p, wins=log.wins, theta=[0.0], log=log, label="x")
+    plain = scored([0.8, 0.8, 0.8, 0.8, 0.3], [1, 1, 1, 0, 0])
+    for name in ("log_loss", "accuracy", "brier"):
+        found, expected = getattr(result, name), getattr(plain, name)
+        # a spread of shares is no part of (p - y)^2 for one share
+        assert found == pytest.approx(expected - (0.15 if name == "brier" else 0.0), rel=1e-12)
+    assert result.running_log_loss()[-1] == pytest.approx(result.log_loss, rel=1e-14)
+    for name in ("predicted", "observed"):
+        np.testing.assert_allclose(result.calibration[name], plain.calibration[name], rtol=1e-14)
+
+
+def test_weights_reach_the_policy_block_by_block(monkeypatch):
+    seen = []
+
+    class Weighted(Sgd):
+        def learn_and_predict(self, contrasts, wins, weights):
+            seen.append((wins.tolist(), weights.tolist()))
+            return super().learn_and_predict(contrasts, wins)
+
+    monkeypatch.setattr(sys.modules["fastcolst.data.replay"], "BLOCK", 2)
+    replay(Weighted(1, 0.1), Log.from_arrays(np.ones((3, 1)), [1, 0.5, 0], weights=[1.0, 2.0, 3.0]))
+    assert seen == [([1.0, 0.5], [1.0, 2.0]), ([0.0], [3.0])]
+
+
+def test_where_one_side_always_won_both_orders_are_in_the_table():
+    """Every bin said observed 1.0 before, whatever was predicted."""
+    rng = np.random.default_rng(5)
+    p = rng.beta(2.0, 2.0, 20_000)  # of the first of a pair, who then wins or loses, and is put first if it won
+    p = np.where(rng.random(p.size) < p, p, 1.0 - p)
+    result = scored(p, np.ones(p.size))
+    table = result.calibration
+    assert result.is_one_sided and table["count"].sum() == 2 * p.size
+    assert np.all(np.abs(table["observed"] - table["predicted"]) < 4.5 * table["standard_error"])
+    assert table["observed"].min() < 0.1
+    np.testing.assert_allclose(table["observed"] + table["observed"][::-1], 1.0, rtol=1e-12)
+    assert "the first always won: the table below counts each comparison in both orders" in result.summary()
+    lost = scored(1.0 - p, np.zeros(p.size))
+    assert "the second always won" in lost.summary()
+    np.testing.assert_allclose(lost.calibration["observed"], table["observed"], rtol=1e-12)
+    assert not scored([0.5, 0.5], [1, 0]).is_one_sided

@@ -18,7 +18,7 @@ import pytest
 import fastcolst as fc
 from fastcolst import _files
 from fastcolst.cli import main
-from fastcolst.data.read_log import MOST_COLUMNS
+from fastcolst.data.tables import MOST_COLUMNS
 from fastcolst.experiments.tables import MOST_TABLES
 
 pytestmark = pytest.mark.either_lane

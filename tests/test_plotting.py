@@ -173,8 +173,16 @@ def test_calibration_draws_the_bins():
 
 def test_large_counts_fit_their_bars():
     p = np.full(25_000, 0.45)
-    left, _ = replay_figure(made_replay(p, p > 1), new_figure().subplots(1, 2))
+    left, _ = replay_figure(made_replay(p, np.arange(25_000) % 2 == 0), new_figure().subplots(1, 2))
     assert [text.get_text() for text in left.texts] == ["25k"]
+    assert "both orders" not in left.get_title(loc="left")
+
+
+def test_where_one_side_always_won_both_orders_are_drawn():
+    p = np.full(25_000, 0.45)
+    left, _ = replay_figure(made_replay(p, p > 1), new_figure().subplots(1, 2))
+    assert [text.get_text() for text in left.texts] == ["25k", "25k"]
+    assert left.get_title(loc="left") == "calibration, both orders; bars: how many predictions"
 
 
 def test_running_log_loss_ends_at_the_log_loss():

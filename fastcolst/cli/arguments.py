@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import fastcolst as fc
+from fastcolst._checks import looked_at
 from fastcolst._registry import ESTIMATOR, MODEL, POLICY, find, known
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS
+from fastcolst.data import CODINGS, DRAWS
 from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.words import SCORES
 from fastcolst.experiments.players import PlainPolicy, is_plain
@@ -26,7 +28,9 @@ __all__ = [
     "COMPARISONS",
     "EXAMPLES",
     "class_of",
+    "coding",
     "columns",
+    "mark",
     "names_of",
     "new_policy",
     "new_scenario",
@@ -36,7 +40,6 @@ __all__ = [
 ]
 
 COMPARISONS = tuple(known(MODEL))
-CODINGS = ("auto", "signed", "unit")
 
 EXAMPLES = {
     "simulate": (
@@ -54,7 +57,8 @@ EXAMPLES = {
     "report": ("fastcolst report reproduction",),
     "replay": (
         "fastcolst replay matches.npz --where 'year >= 1990' --out replay.png",
-        "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner",
+        "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner --coding 'a=1,b=0,both=0.5'",
+        "fastcolst replay battles.parquet --items model_a model_b --outcome winner",
     ),
     "warmup": ("fastcolst warmup --policies CoLSTIM --estimators mle,sgd --comparisons bradley-terry",),
     "cache": ("fastcolst cache", "fastcolst cache clear"),
@@ -172,15 +176,28 @@ def _add_replay(commands: Any) -> None:
         "learn from a log of finished comparisons, predicting each before it is learned",
     )
     add = command.add_argument_group("log").add_argument
-    add("log", metavar="LOG", help=".csv, .csv.gz, .parquet or .npz; a row for each comparison")
+    several = ".csv, .csv.gz, .parquet or .npz; a row for each comparison; several are read as one log"
+    add("log", metavar="LOG", nargs="+", help=several)
     add("--first", metavar="COLUMNS", help="features of the first: a pattern such as 'a_*', or names")
     add("--second", metavar="COLUMNS", help="features of the second")
     add("--contrast", metavar="COLUMNS", help="instead of both: features of the first minus the second's")
+    items = "columns with the names of the two things: each name becomes a feature"
+    add("--items", metavar=("FIRST", "SECOND"), nargs=2, help=items)
+    categorical = "features that are categories: each level but the first becomes a feature"
+    add("--categorical", metavar="COLUMNS", help=categorical)
     add("--outcome", metavar="COLUMN", help="who won [outcome, or else y]")
-    coding = "signed: -1, 0, 1 for loss, draw, win of the first; unit: 0, 1/2, 1; auto: signed if any is -1"
-    add("--outcome-coding", choices=CODINGS, default="auto", help=f"{coding} [%(default)s]")
+    listed = f"{', '.join(CODINGS)}, or the first's share for each value: 'left=1,right=0,tie=0.5'"
+    add("--coding", "--outcome-coding", metavar="CODING", default="auto", help=f"{listed} [auto: if it is certain]")
+    add(
+        "--draws", choices=DRAWS, default=DRAWS[0], help="what becomes of draws; half: half a win of each [%(default)s]"
+    )
+    add("--drop-unknown", action="store_true", help="leave out unknown outcomes, even more than one in twenty")
+    add("--winner-first", action="store_true", help="the first always won: there is no column of outcomes")
+    add("--weight", metavar="COLUMN", help="how much each comparison counts")
     where = "keep the rows for which this holds, such as 'year >= 1990'; repeat it, and all must hold"
     add("--where", action="append", metavar="CONDITION", help=where)
+    add("--sep", metavar="MARK", help=r"what stands between columns of a .csv; '\t' is a tab [,]")
+    add("--decimal", metavar="MARK", help="what stands before the fractions of its numbers [.]")
     learning = command.add_argument_group("learning")
     learning.add_argument("--policy", default="CoLSTIM", metavar="NAME", help="who learns [%(default)s]")
     _add_learning(learning)
@@ -286,6 +303,25 @@ def _estimator(arguments: argparse.Namespace) -> Any:
 def columns(text: str | None) -> str | list[str] | None:
     """A shell pattern or one name as it is, names with commas between them as a list."""
     return [name.strip() for name in text.split(",")] if text is not None and "," in text else text
+
+
+def coding(text: str) -> str | dict[str, float]:
+    """A coding by its name, or shares by value where there is an equals sign."""
+    if "=" not in text:
+        return text
+    shares = {}
+    for pair in text.split(","):
+        value, equals, share = pair.rpartition("=")
+        number = looked_at(float, share)
+        if not equals or number is None:
+            raise ValueError(f"argument --coding: {pair!r}; a value, =, and a share from 0 to 1 are wanted")
+        shares[value.strip()] = number
+    return shares
+
+
+def mark(text: str | None) -> str | None:
+    r"""A character; a tab, which is hard to type, also as \t."""
+    return "\t" if text == r"\t" else text
 
 
 def shows_progress(arguments: argparse.Namespace) -> bool:

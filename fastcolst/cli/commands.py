@@ -26,7 +26,9 @@ from fastcolst._registry import ESTIMATOR, MODEL, POLICY
 from fastcolst._words import align
 from fastcolst.cli.arguments import (
     class_of,
+    coding,
     columns,
+    mark,
     names_of,
     new_policy,
     new_scenario,
@@ -186,9 +188,17 @@ def _replay(arguments: argparse.Namespace) -> None:
         first=columns(arguments.first),
         second=columns(arguments.second),
         contrast=columns(arguments.contrast),
+        items=arguments.items,
         outcome=arguments.outcome,
-        coding=arguments.outcome_coding,
+        coding=coding(arguments.coding),
+        draws=arguments.draws,
+        drop_unknown=arguments.drop_unknown,
+        winner_first=arguments.winner_first,
+        weight=arguments.weight,
+        categorical=columns(arguments.categorical),
         where=arguments.where,
+        sep=mark(arguments.sep),
+        decimal=mark(arguments.decimal),
     )
     policy = new_policy(arguments.policy, arguments, n_features=log.contrasts.shape[1])
     if not policy.has_estimate:

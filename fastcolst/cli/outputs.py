@@ -46,7 +46,8 @@ def _write_probabilities(result: ReplayResult, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(("probability", "first_won"))
-        rows.writerows(zip(result.probabilities.tolist(), result.wins.astype(int).tolist(), strict=True))
+        wins = result.wins.astype(int) if result.wins.dtype.kind == "b" else result.wins
+        rows.writerows(zip(result.probabilities.tolist(), wins.tolist(), strict=True))
 
 
 RESULT_WRITERS = {

@@ -8,8 +8,10 @@ predicts each comparison before it is learned, so that the scores are honest wit
 """
 
 # The functions hide the modules whose names they have; `from fastcolst.data.replay import ...` reaches into these.
+from fastcolst.data.codings import CODINGS
+from fastcolst.data.contrasts import IndexedContrasts
 from fastcolst.data.log import Log
-from fastcolst.data.read_log import read_log
+from fastcolst.data.read_log import DRAWS, read_log
 from fastcolst.data.replay import ReplayResult, replay
 
-__all__ = ["Log", "ReplayResult", "read_log", "replay"]
+__all__ = ["CODINGS", "DRAWS", "IndexedContrasts", "Log", "ReplayResult", "read_log", "replay"]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Columns", "Request", "check_unique", "named", "table_groups"]
+__all__ = ["Columns", "Layout", "Request", "check_unique", "layout_of", "named"]
 
 _ONE = re.compile(r"\?|\[!?\]?[^\]]*\]")
 
@@ -15,25 +15,72 @@ Columns = str | Sequence[str]
 
 
 class Request(NamedTuple):
-    """What to take from a file; `columns` are those that conditions look at."""
+    """What to take from a log; `path` is what messages call it, `columns` are those that conditions look at.
+
+    `outcome` is None for a default; `winner_first` says that there is none.
+    """
 
     path: str
-    first: Columns | None
-    second: Columns | None
-    contrast: Columns | None
+    first: Columns | None = None
+    second: Columns | None = None
+    contrast: Columns | None = None
+    items: tuple[str, ...] = ()
+    categorical: Columns = ()
+    outcome: str | None = None
+    winner_first: bool = False
+    weight: str | None = None
+    columns: tuple[str, ...] = ()
+
+
+class Layout(NamedTuple):
+    """Where things stand in a table: one group of columns, the contrasts, or two, or none; and the features' names."""
+
+    groups: list[list[str]]
+    features: tuple[str, ...]
+    items: tuple[str, ...]
+    categorical: frozenset[str]
     outcome: str | None
-    columns: list[str]
+    weight: str | None
 
 
-def table_groups(names: list[str], request: Request) -> tuple[list[list[str]], tuple[str, ...]]:
-    """Return the columns of each group in matching order, and what to call the features."""
+def layout_of(names: list[str], request: Request) -> Layout:
+    """Find what was asked for among the names of a table's columns."""
+    groups, features = _groups(names, request)
+    of_features = [name for group in groups for name in group]
+    items = tuple(named(name, (), names, "items", request.path) for name in request.items)
+    outcome = None if request.winner_first else named(request.outcome, ("outcome", "y"), names, "outcome", request.path)
+    weight = None if request.weight is None else named(request.weight, (), names, "weight", request.path)
+    for column, what in ((outcome, "outcome"), (weight, "weight"), *((item, "name of an item") for item in items)):
+        if column in of_features:
+            raise ValueError(f"column {column!r} is the {what} and a feature too; choose the features more narrowly")
+    if outcome is not None and (outcome in items or outcome == weight):
+        raise ValueError(f"column {outcome!r} is the outcome and something else too; one column for each is wanted")
+    return Layout(groups, features, items, _categorical(of_features, request), outcome, weight)
+
+
+def _categorical(of_features: list[str], request: Request) -> frozenset[str]:
+    patterns = [request.categorical] if isinstance(request.categorical, str) else request.categorical
+    found: set[str] = set()
+    for pattern in patterns:
+        matched = [name for name in of_features if name == pattern or fnmatch.fnmatchcase(name, pattern)]
+        if not matched:
+            listed = _listed(of_features) or "none"
+            raise ValueError(f"categorical={pattern!r} matches no column of the features, which are {listed}")
+        found.update(matched)
+    return frozenset(found)
+
+
+def _groups(names: list[str], request: Request) -> tuple[list[list[str]], tuple[str, ...]]:
+    """The columns of each group in matching order, and what to call the features."""
     if request.contrast is not None:
         columns = list(_matching(request.contrast, names, "contrast", request.path))
         return [columns], tuple(columns)
     if request.first is None or request.second is None:
+        if request.items:
+            return [], ()
         raise ValueError(
-            f"say where the features are, with first and second or with contrast; {request.path!r} has "
-            f"the columns {_listed(names)}"
+            f"say where the features are, with first and second, with contrast, or with items; {request.path!r} has "
+            f"the columns {_listed(names)}{_perhaps_separated(names)}"
         )
     if isinstance(request.first, str) != isinstance(request.second, str):
         raise ValueError("first and second must both be patterns, or both be lists of columns")
@@ -49,6 +96,14 @@ def table_groups(names: list[str], request: Request) -> tuple[list[list[str]], t
         odd = list(longer)[min(len(first), len(second)) :]
         raise ValueError(f"{name} has columns without a partner: {_listed(odd)}")
     return [list(first), list(second)], tuple(f"{a} - {b}" for a, b in zip(first, second, strict=True))
+
+
+def _perhaps_separated(names: list[str]) -> str:
+    """What there is to say of a table with a single column whose name looks like several."""
+    for sep, typed in ((";", "';'"), ("\t", "'\\t'"), ("|", "'|'")):
+        if len(names) == 1 and sep in names[0]:
+            return f"; columns with {typed} between them want sep={typed} (--sep {typed})"
+    return ""
 
 
 def _paired_by_key(
@@ -74,12 +129,14 @@ def _matching(wanted: Columns, names: list[str], option: str, path: str) -> dict
         check_unique(columns, option)
         absent = [column for column in columns if column not in names]
         if absent or not columns:
-            raise ValueError(f"{option} names {_listed(absent) or 'nothing'}; {path!r} has {_listed(names)}")
+            seen = f"{_listed(names)}{_perhaps_separated(names)}"
+            raise ValueError(f"{option} names {_listed(absent) or 'nothing'}; {path!r} has {seen}")
         return dict.fromkeys(columns, ())
     expression = _capturing(wanted)
     found = {name: match.groups() for name in names if (match := expression.fullmatch(name))}
     if not found:
-        raise ValueError(f"{option}={wanted!r} matches no column; {path!r} has {_listed(names)}")
+        seen = f"{_listed(names)}{_perhaps_separated(names)}"
+        raise ValueError(f"{option}={wanted!r} matches no column; {path!r} has {seen}")
     return found
 
 
@@ -133,7 +190,7 @@ def named(name: str | None, defaults: tuple[str, ...], names: Iterable[str], opt
         if candidate in available:
             return candidate
     asked = " or ".join(map(repr, defaults)) if name is None else repr(name)
-    raise ValueError(f"{option}: {path!r} has no {asked}; it has {_listed(available)}")
+    raise ValueError(f"{option}: {path!r} has no {asked}; it has {_listed(available)}{_perhaps_separated(available)}")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastcolst._checks import answers, count, feature_rows, texts
+from fastcolst._checks import brief, count, feature_rows, positive_numbers, shares, texts
+from fastcolst.data.contrasts import IndexedContrasts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Log", "checked_wins"]
+__all__ = ["Log", "checked_wins", "is_one_sided"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Log:
-    """Decisive, complete comparisons in their order, and what became of the other rows.
+    """Complete comparisons in their order, and what became of the other rows.
 
     Of the rows in the file, `selected` met the conditions; these are learnable, or counted in exactly one of
     `draws`, `missing`, `unknown`: ``selected == len(log) + draws + missing + unknown``.
 
     Parameters
     ----------
-    contrasts : (m, d) float64
-        z = x_first - x_second, finite; a read-only copy is kept.
-    wins : (m,) bool
-        Whether the first won; a read-only copy is kept.
+    contrasts : (m, d) float64, or IndexedContrasts
+        z = x_first - x_second, finite; a read-only copy is kept. Contrasts of named things are kept as places, and read
+        as an array does: see :class:`fastcolst.data.IndexedContrasts`.
+    wins : (m,) bool, or float64
+        Whether the first won; where some are not decided, the first's share of each win, in [0, 1]. A read-only copy is
+        kept.
     features : d names
         What the columns of `contrasts` are.
     rows : int
@@ -45,6 +48,12 @@ class Log:
         Selected rows whose outcome is no value of the coding.
     where : texts
         The conditions.
+    weights : (m,) float64, optional
+        How much each comparison counts, positive and finite; a read-only copy is kept. None: one each.
+    items : texts
+        The features, from the first on, that are items, each 1 for the thing of that name.
+    references : texts
+        Levels of categories that have no feature: coefficients of the other levels are differences from these.
 
     Raises
     ------
@@ -52,8 +61,8 @@ class Log:
         A shape, a number or a count does not fit, or no comparison is left.
     """
 
-    contrasts: NDArray[np.float64]
-    wins: NDArray[np.bool_]
+    contrasts: NDArray[np.float64] | IndexedContrasts
+    wins: NDArray[np.bool_] | NDArray[np.float64]
     features: tuple[str, ...]
     rows: int
     draws_in_file: int
@@ -62,13 +71,18 @@ class Log:
     missing: int
     unknown: int
     where: tuple[str, ...] = ()
+    weights: NDArray[np.float64] | None = None
+    items: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         contrasts = _checked_contrasts(self.contrasts)
         object.__setattr__(self, "contrasts", contrasts)
         object.__setattr__(self, "wins", checked_wins(self.wins, len(contrasts)))
-        object.__setattr__(self, "features", texts("features", self.features))
-        object.__setattr__(self, "where", texts("where", self.where))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _checked_weights(self.weights, len(contrasts)))
+        for name in ("features", "where", "items", "references"):
+            object.__setattr__(self, name, texts(name, getattr(self, name)))
         for name in ("rows", "draws_in_file", "selected", "draws", "missing", "unknown"):
             object.__setattr__(self, name, count(name, getattr(self, name), lowest=0))
         if len(self.features) != contrasts.shape[1]:
@@ -76,22 +90,33 @@ class Log:
                 f"features has {len(self.features)} names; contrasts has {contrasts.shape[1]} columns, and a name for "
                 "each is wanted"
             )
+        if self.items != self.features[: len(self.items)]:
+            raise ValueError(f"items is {brief(self.items)}; the names of the first features are wanted")
         left_out = (self.draws, self.missing, self.unknown)
         if self.selected != len(contrasts) + sum(left_out) or self.rows < self.selected:
             raise ValueError(f"rows={self.rows}, selected={self.selected} do not add up with {self.counts}")
 
     @classmethod
-    def from_arrays(cls, contrasts: ArrayLike, wins: ArrayLike, *, features: Sequence[str] | None = None) -> Log:
-        """Return a log of comparisons that are in memory, all of them decisive.
+    def from_arrays(
+        cls,
+        contrasts: ArrayLike | IndexedContrasts,
+        wins: ArrayLike,
+        *,
+        features: Sequence[str] | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Log:
+        """Return a log of comparisons that are in memory, all of them to be learned.
 
         Parameters
         ----------
-        contrasts : (m, d) array
+        contrasts : (m, d) array, or IndexedContrasts
             x_first - x_second, finite.
-        wins : (m,) array of bool, or of 0 and 1
-            Whether the first won.
+        wins : (m,) array of bool, or of numbers from 0 to 1
+            Whether the first won, or its share of the win: 0.5 for a tie.
         features : d names, optional
             Names of the columns; "z[0]", "z[1]", ... if not given.
+        weights : (m,) array, optional
+            How much each comparison counts, positive and finite.
 
         Raises
         ------
@@ -118,6 +143,7 @@ class Log:
             draws=0,
             missing=0,
             unknown=0,
+            weights=weights,  # type: ignore[arg-type]
         )
 
     def __len__(self) -> int:
@@ -138,15 +164,57 @@ class Log:
             f"{self.missing:,} missing, {self.unknown:,} unknown outcomes"
         )
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether one and the same side won every comparison, as in a log that names the winner first."""
+        return is_one_sided(self.wins)
 
-def _checked_contrasts(contrasts: ArrayLike) -> NDArray[np.float64]:
+    def sizes(self) -> NDArray[np.float64]:
+        """The typical size of each feature's contrasts, the root of their mean square, (d,) float64."""
+        contrasts = self.contrasts
+        if isinstance(contrasts, IndexedContrasts):
+            return np.sqrt(contrasts.mean_squares())
+        largest = np.abs(contrasts).max(axis=0)
+        units = np.where(largest > 0.0, largest, 1.0)  # squares of large numbers overflow
+        sizes: NDArray[np.float64] = units * np.sqrt(np.mean((contrasts / units) ** 2, axis=0))
+        return sizes
+
+    def tallied(self) -> tuple[NDArray[np.float64] | IndexedContrasts, NDArray[np.float64], NDArray[np.float64]]:
+        """The comparisons as :func:`fastcolst.fit` takes them: contrasts (n, d), wins (n,) and trials (n,).
+
+        Where all features are one-hot, n is the number of distinct pairs and no longer that of comparisons: each pair
+        stands in one order, with what its first won of both.
+        """
+        trials = np.ones(len(self)) if self.weights is None else self.weights
+        wins = trials * self.wins
+        if isinstance(self.contrasts, IndexedContrasts) and self.contrasts.others is None:
+            return self.contrasts.tallied(wins, trials)
+        return self.contrasts, wins, trials
+
+
+def _checked_contrasts(contrasts: Any) -> NDArray[np.float64] | IndexedContrasts:
+    if isinstance(contrasts, IndexedContrasts):
+        return contrasts
     array = feature_rows("contrasts", contrasts, None, largest=np.inf).copy()
     array.setflags(write=False)
     return array
 
 
-def checked_wins(wins: ArrayLike, m: int) -> NDArray[np.bool_]:
-    """Return a read-only copy of m outcomes as booleans."""
-    array = answers("wins", wins, m)
+def checked_wins(wins: ArrayLike, m: int) -> NDArray[np.bool_] | NDArray[np.float64]:
+    """Return a read-only copy of m outcomes: as booleans where all are decided, as shares otherwise."""
+    array = shares("wins", wins, m)
+    is_decided = bool(np.isin(array, (0.0, 1.0)).all())
+    won: NDArray[np.bool_] | NDArray[np.float64] = array == 1.0 if is_decided else array.copy()
+    won.setflags(write=False)
+    return won
+
+
+def is_one_sided(wins: NDArray[np.bool_] | NDArray[np.float64]) -> bool:
+    """Whether one and the same side won all of it."""
+    return bool(wins.min() == wins.max() and wins[0] in (0, 1))
+
+
+def _checked_weights(weights: ArrayLike, m: int) -> NDArray[np.float64]:
+    array = positive_numbers("weights", weights, m).copy()
     array.setflags(write=False)
     return array

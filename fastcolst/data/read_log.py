@@ -1,49 +1,52 @@
-"""Reading a log of finished comparisons from a table or an archive, with every row accounted for."""
+"""Reading a log of finished comparisons from files or tables, with every row accounted for."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
 from collections.abc import Sequence
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from fastcolst._checks import brief, choice, path_text, plain_text, texts
-from fastcolst._files import BLOCK, Arrays, FileFormatError, check_claim, decoding, opened, optional_import
-from fastcolst.data.columns import Columns, Request, check_unique, named, table_groups
+from fastcolst._checks import answer, brief, choice, plain_text, texts
+from fastcolst.data.codings import Coding, Sides, checked_coding, shares
+from fastcolst.data.columns import Columns, Request
 from fastcolst.data.conditions import parse_condition
+from fastcolst.data.design import complete, design, weights
 from fastcolst.data.log import Log
+from fastcolst.data.sources import read_raw
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["DRAWS", "read_log"]
 
-__all__ = ["read_log"]
-
-MOST_COLUMNS = 20_000
-"""Of a .csv file: pandas takes a second or two for so many, and hours for what a file of commas could claim."""
-FEW = 10  # as many comparisons with the same winner may be chance
-_LOSS_DRAW_WIN = {"signed": (-1.0, 0.0, 1.0), "unit": (0.0, 0.5, 1.0)}
+MOST_UNKNOWN = 0.05
+"""Share of unknown outcomes from which on it has to be said that they are to be left out."""
+DRAWS = ("leave-out", "half")
 
 
 def read_log(
-    path: str | os.PathLike[str],
+    path: Any,
     *,
     first: Columns | None = None,
     second: Columns | None = None,
     contrast: Columns | None = None,
+    items: Sequence[str] | None = None,
     outcome: str | None = None,
-    coding: str | None = None,
+    coding: Coding | None = None,
+    draws: str = "leave-out",
+    drop_unknown: bool = False,
+    winner_first: bool = False,
+    weight: str | None = None,
+    categorical: Columns | None = None,
     where: Columns | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
 ) -> Log:
-    """Read a log of finished comparisons: .csv, .csv.gz, .parquet or .npz.
+    """Read a log of finished comparisons: files (.csv, .csv.gz, .parquet, .npz), or tables in memory.
 
     Parameters
     ----------
-    path : path
-        A table (.csv, .csv.gz, .parquet) or named arrays (.npz).
+    path : path, table, or a list of them
+        A table in a file (.csv, .csv.gz, .parquet) or of pandas, polars or Arrow; or named arrays (.npz). Several are
+        read one after the other, as one log: each needs the same columns.
     first, second : shell pattern or list of column names, optional
         Features of the two things compared. Two patterns (``first="a_*", second="b_*"``) are matched by what
         their wildcards stand for, whatever the order in the file; two lists by position. In an .npz: names of
@@ -51,20 +54,43 @@ def read_log(
     contrast : shell pattern or list of column names, optional
         Features of the first minus those of the second, instead of the two groups. In an .npz: the name of an
         (m, d) array; "contrasts", or else "Z", if nothing is given.
+    items : two column names, optional
+        Columns that name the two things compared: each name becomes a feature, 1 for the thing that bears it, so that
+        its coefficient is the thing's utility. These features stand first, and are kept as places, not as numbers; see
+        :class:`fastcolst.data.IndexedContrasts`.
     outcome : str, optional
         Column of the outcomes; "outcome", or else "y", if not given.
-    coding : {"auto", "signed", "unit"}, optional
-        "signed": -1, 0, 1 for loss, draw, win of the first; "unit": 0, 1/2, 1. "auto", the default, takes
-        "signed" if there is any -1 in the file.
+    coding : dict or {"auto", "signed", "unit", "names"}, optional
+        The first's share of the win for each value of the outcome, such as ``{"model_a": 1, "model_b": 0, "tie": 0.5}``
+        or ``{0: 1, 1: 0.5, 2: 0}``; names of the row's `items` need not be in it. "signed": -1, 0, 1 for lost, drawn,
+        won; "unit": shares from 0 to 1; "names": names of the row's items, or a word for a tie. "auto", the default,
+        takes one that cannot be misread (-1 and 1; numbers from 0 to 1; names of the items; words for two sides, such
+        as "left" and "right", or those of which the columns' names are made) and refuses all else.
+    draws : {"leave-out", "half"}
+        What becomes of draws where outcomes are won, lost or drawn: they are left out and counted, or learned as half
+        a win of each. Among other shares a half is one like all others.
+    drop_unknown : bool
+        Whether outcomes that the coding does not have may be more than one in twenty. They are always left out.
+    winner_first : bool
+        There is no column of outcomes: the first always won.
+    weight : str, optional
+        Column of weights, positive: how much each comparison counts.
+    categorical : shell pattern or list of column names, optional
+        Columns of `first` and `second` that are categories: each level but the first, in their order, becomes a
+        feature, ``surface=grass``. Columns that pandas, polars or Arrow calls categorical are so without being named.
     where : str or list of str, optional
         Keep the rows that meet all these conditions, such as ``"year >= 1990"`` or ``"city != 'Oslo'"``: a
         column, one of ``== != < <= > >=``, a number or a quoted text. A row whose value is missing meets no
-        condition. In an .npz the column is a one-dimensional array of length m.
+        condition. Dates are compared with texts like '2026-01-31' or '2026-01-31T12:00+02:00'; without a zone these
+        are of the column's. In an .npz the column is a one-dimensional array of length m.
+    sep, decimal : str, optional
+        What stands between the columns of a .csv, and before the fractions of its numbers; "," and "." if not given.
 
     Returns
     -------
     Log
-        The comparisons that are decisive and complete, in file order, and the counts of all others.
+        The comparisons that are complete, and decided unless draws are learned, in their order, and the counts of all
+        others.
 
     Raises
     ------
@@ -72,12 +98,12 @@ def read_log(
         A ValueError: the file is damaged, no regular file, or claims more than its bytes can hold, or than a
         quarter of the machine's memory. Nothing in a file is executed.
     ValueError
-        No or ambiguous columns, features that are infinite or no numbers, nothing left to learn from, or an
-        unknown extension.
+        No or ambiguous columns, outcomes that may be misread or are unknown, features that are infinite or no numbers,
+        nothing left to learn from, or an unknown extension.
     OSError
         The file cannot be opened, for example because it is not there.
     ImportError
-        A table needs pandas, a .parquet file pyarrow as well.
+        A table needs pandas; a .parquet file and tables of polars and Arrow need pyarrow as well.
 
     Examples
     --------
@@ -92,271 +118,102 @@ def read_log(
     (array([[3.]]), array([False]), ('Z[0]',))
     >>> log.counts
     '3 rows with 1 draws, 2 kept by year >= 1990: 1 learned, 1 draws left out, 0 missing, 0 unknown outcomes'
-    """
-    path = path_text("path", path)
-    coding = None if coding is None else choice("coding", coding, ("auto", *_LOSS_DRAW_WIN))
-    first, second, contrast, where = (
-        columns if columns is None else plain_text(columns) or texts(name, columns)
-        for name, columns in (("first", first), ("second", second), ("contrast", contrast), ("where", where))
-    )
-    if outcome is not None and not isinstance(outcome, str):
-        raise ValueError(f"outcome is {brief(outcome)}; the name of a column is wanted")
-    if contrast is not None and (first is not None or second is not None):
-        raise ValueError("contrast and first/second exclude each other: give the contrast or both groups")
-    if (first is None) != (second is None):
-        raise ValueError(f"{'second' if second is None else 'first'} is missing: first and second go together")
-    lines = () if where is None else (where,) if isinstance(where, str) else tuple(where)
-    conditions = [parse_condition(text) for text in lines]
-    request = Request(path, first, second, contrast, outcome, [c.column for c in conditions])
-    raw = _read(request)
 
-    selected = np.ones(len(raw.outcomes), dtype=np.bool_)
-    for condition in conditions:
-        selected &= condition.holds(raw.columns[condition.column])
-    loss, draw, win = _LOSS_DRAW_WIN[_coding(coding, raw.outcomes)]
-    decisive = selected & ((raw.outcomes == loss) | (raw.outcomes == win))
-    no_outcome = selected & np.isnan(raw.outcomes)
-    draws = raw.outcomes == draw
-    unknown = selected & ~decisive & ~draws & ~no_outcome
-    learnable = decisive & ~np.any([np.isnan(group.values).any(axis=1) for group in raw.groups], axis=0)
+    Battles between named things, with words for outcomes:
+
+    >>> import pandas
+    >>> battles = pandas.DataFrame({"model_a": ["x", "y"], "model_b": ["y", "z"], "winner": ["model_b", "model_a"]})
+    >>> log = read_log(battles, items=["model_a", "model_b"], outcome="winner")
+    >>> log.features, np.asarray(log.contrasts), log.wins
+    (('x', 'y', 'z'), array([[ 1., -1.,  0.],
+           [ 0.,  1., -1.]]), array([False,  True]))
+    """
+    coding = checked_coding(coding)
+    draws = choice("draws", draws, DRAWS)
+    drop_unknown, winner_first = answer(drop_unknown, "drop_unknown"), answer(winner_first, "winner_first")
+    lines = _lines(where)
+    conditions = [parse_condition(text) for text in lines]
+    features = _patterns(first=first, second=second, contrast=contrast, categorical=categorical)
+    request = Request("", **features, items=_pair(items), winner_first=winner_first)
+    request = request._replace(outcome=_column("outcome", outcome), weight=_column("weight", weight))
+    if winner_first and (outcome is not None or coding is not None):
+        raise ValueError("winner_first=True and outcome or coding exclude each other: the first always won")
+    request = request._replace(columns=tuple(condition.column for condition in conditions))
+    raw = read_raw(path, request, sep, decimal)
+
+    selected = np.ones(raw.rows, dtype=np.bool_)
+    for condition, column in zip(conditions, raw.columns, strict=True):
+        selected &= condition.holds(column)
+    share, seen = np.ones(raw.rows), ""
+    if raw.outcome is not None:
+        sides = Sides.of(request.first, request.second, raw.items)
+        share, seen = shares(raw.outcome, coding, sides, raw.path)
+    missing, unknown = np.isnan(share), np.isinf(share)
+    known = share[~(missing | unknown)]
+    drawn = (share == 0.5) & bool(np.isin(known, (0.0, 0.5, 1.0)).all())
+    left_out = drawn & (draws == "leave-out")
+    wanted = selected & ~(missing | unknown | left_out)
+    learned = wanted & complete(raw)
     counts = {
-        "rows": len(selected),
-        "draws_in_file": int(draws.sum()),
+        "rows": raw.rows,
+        "draws_in_file": int(drawn.sum()),
         "selected": int(selected.sum()),
-        "draws": int((selected & draws).sum()),
-        "missing": int(no_outcome.sum() + (decisive & ~learnable).sum()),
-        "unknown": int(unknown.sum()),
+        "draws": int((selected & left_out).sum()),
+        "missing": int((selected & missing).sum() + (wanted & ~learned).sum()),
+        "unknown": int((selected & unknown).sum()),
     }
-    if not learnable.any():
-        listed = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "draws_in_file")
-        raise ValueError(f"{request.path!r} has no comparison to learn from: {listed}")
-    _check_finite(raw.groups, learnable)
-    wins = raw.outcomes[learnable] == win
-    if unknown.any() and len(wins) >= FEW and wins.all() == wins.any():  # the same winner throughout
-        values = ", ".join(f"{value:g}" for value in np.unique(raw.outcomes[unknown])[:3])
+    if counts["unknown"] > MOST_UNKNOWN * counts["selected"] and not drop_unknown:
         raise ValueError(
-            f"{request.path!r} has outcomes {values}, which are none of {loss:g}, {draw:g}, {win:g}, and "
-            f"{'no loss' if wins[0] else 'no win'} among the others: the coding of the outcomes is another one"
+            f"{raw.path!r}: the coding has no share for {counts['unknown']:,} of {counts['selected']:,} outcomes; in "
+            f"column {raw.outcome.name if raw.outcome else ''!r} are {seen}. At most {MOST_UNKNOWN:.0%} unknown ones "
+            "are wanted: give another coding (--coding), or drop_unknown=True (--drop-unknown)"
         )
+    if not learned.any():
+        listed = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "draws_in_file")
+        raise ValueError(f"{raw.path!r} has no comparison to learn from: {listed}")
+    found = design(raw, learned)
     return Log(
-        contrasts=_contrasts(raw.groups, learnable),
-        wins=wins,
-        features=raw.features,
+        contrasts=found.contrasts,
+        wins=share[learned],
+        weights=None if raw.weight is None else weights(raw.weight, learned),
+        features=found.features,
+        items=found.items,
+        references=found.references,
         where=lines,
         **counts,
     )
 
 
-def _coding(coding: str | None, outcomes: NDArray[np.float64]) -> str:
-    # The whole file decides, so that a condition never changes what an outcome means.
-    if coding in (None, "auto"):
-        return "signed" if np.any(outcomes == -1.0) else "unit"
-    return str(coding)
+# --- what was asked for -------------------------------------------------------------------------------------
 
 
-def _check_finite(groups: Sequence[_Group], rows: NDArray[np.bool_]) -> None:
-    for group in groups:
-        infinite = np.argwhere(np.isinf(group.values) & rows[:, np.newaxis])
-        if infinite.size:
-            row, column = infinite[0]
-            value = group.values[row, column]
-            raise ValueError(
-                f"column {group.names[column]!r} is {value} in row {row} (the first is 0); every feature must be finite"
-            )
+def _lines(where: Columns | None) -> tuple[str, ...]:
+    text = plain_text(where)
+    return () if where is None else (text,) if text is not None else texts("where", where)
 
 
-def _contrasts(groups: Sequence[_Group], rows: NDArray[np.bool_]) -> NDArray[np.float64]:
-    if len(groups) == 1:
-        return groups[0].values[rows]
-    first, second = groups
-    return first.values[rows] - second.values[rows]
-
-
-class _Group(NamedTuple):
-    """Feature columns as they stand in the file: their names, and the values (rows, d)."""
-
-    names: list[str]
-    values: NDArray[np.float64]
-
-
-class _Raw(NamedTuple):
-    """What was taken: one group of contrasts or two groups of features, outcomes (nan: missing), columns."""
-
-    groups: list[_Group]
-    features: tuple[str, ...]
-    outcomes: NDArray[np.float64]
-    columns: dict[str, NDArray[Any]]
-
-
-# --- files --------------------------------------------------------------------------------------------------
-
-
-def _read(request: Request) -> _Raw:
-    """Open the file, here for all formats, so that only its content is left to blame for what follows."""
-    path, name = request.path, request.path.lower()
-    if not name.endswith((".csv", ".csv.gz", ".parquet", ".npz")):
-        raise ValueError(f"path {brief(path)} must end in .csv, .csv.gz, .parquet or .npz")
-    with opened(path) as file:
-        if name.endswith(".npz"):
-            return _from_archive(Arrays(file, path), request)
-        if name.endswith(".parquet"):
-            return _from_table(_read_parquet(file, path), request)
-        return _from_table(_read_csv(file, path, "gzip" if name.endswith(".gz") else None), request)
-
-
-def _read_csv(file: BinaryIO, path: str, compression: str | None) -> Any:
-    pandas = optional_import("pandas", "reading a .csv file")
-    with decoding(path):
-        _check_text(file, path, compression)
-        # Without a look at the first two lines pandas renames a column whose name is there twice, and takes
-        # the first for an index, shifting all names by one, if rows have a field too many: without a word.
-        file.seek(0)
-        start = pandas.read_csv(file, compression=compression, header=None, nrows=2, dtype=str, keep_default_na=False)
-        file.seek(0)
-        table = pandas.read_csv(file, compression=compression, low_memory=False)
-        names = list(start.iloc[0])
-    check_unique(names, path)
-    return table
-
-
-def _check_text(file: BinaryIO, path: str, compression: str | None) -> None:
-    """Look through a table for what would take too much memory: compressed text does not tell how long it is."""
-    held = os.fstat(file.fileno()).st_size
-    text = file if compression is None else gzip.GzipFile(fileobj=file)
-    size = 0
-    while block := text.read(BLOCK):
-        size += len(block)
-        check_claim(path, "the table", size, held)
-    text.seek(0)
-    lines = (line.decode("latin-1") for line in text)  # commas are commas in UTF-8 as well
-    n_columns = len(next(filter(None, csv.reader(lines)), ()))
-    if n_columns > MOST_COLUMNS:
-        raise FileFormatError(f"{path!r} has {n_columns:,} columns; at most {MOST_COLUMNS:,} are wanted")
-
-
-def _read_parquet(file: BinaryIO, path: str) -> Any:
-    optional_import("pandas", "reading a .parquet file")
-    parquet = optional_import("pyarrow.parquet", "reading a .parquet file")
-    held = os.fstat(file.fileno()).st_size
-    with decoding(path):
-        # Lists and texts of the footer are no longer than the file.
-        limits = {"thrift_string_size_limit": min(held, 10**8), "thrift_container_size_limit": min(held, 10**6)}
-        source = parquet.ParquetFile(file, **limits)
-        rows, n_columns = source.metadata.num_rows, source.metadata.num_columns
-        check_claim(path, f"the table of {rows:,} rows and {n_columns:,} columns", 8 * rows * n_columns, held)
-        table = source.read()
-        table.validate(full=True)  # texts that are no UTF-8, places beyond the end
-        names = table.column_names
-    check_unique(names, path)
-    with decoding(path):
-        return table.to_pandas(ignore_metadata=True, date_as_object=False)
-
-
-def _from_table(table: Any, request: Request) -> _Raw:
-    names = [str(name) for name in table.columns]
-    groups, features = table_groups(names, request)
-    outcome = named(request.outcome, ("outcome", "y"), names, "outcome", request.path)
-    for group in groups:
-        if outcome in group:
-            raise ValueError(f"column {outcome!r} is the outcome and a feature too; choose the features more narrowly")
-    outcomes, text = _numbers(table[outcome])
-    outcomes[text] = np.inf  # not missing, and no value of any coding
-    return _Raw(
-        [_Group(group, _table_values(table, group)) for group in groups],
-        features,
-        outcomes,
-        {name: _plain(table[named(name, (), names, "where", request.path)]) for name in request.columns},
-    )
-
-
-def _table_values(table: Any, columns: list[str]) -> NDArray[np.float64]:
-    values = np.empty((len(table), len(columns)))
-    for k, column in enumerate(columns):
-        values[:, k], text = _numbers(table[column])
-        if text.any():
-            row = int(np.argmax(text))
-            raise ValueError(
-                f"column {column!r} is {table[column].iloc[row]!r} in row {row} (the first is 0); "
-                "every feature must be a number"
-            )
-    return values
-
-
-def _numbers(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return a column as float64, nan where it is missing or no number, and where it is no number."""
-    pandas = optional_import("pandas", "reading a table")
-    if not pandas.api.types.is_numeric_dtype(column):
-        present = column.notna().to_numpy(dtype=np.bool_)
-        values = np.array([_number(value) for value in column.astype(object)], dtype=np.float64)
-        return values, present & np.isnan(values)
-    if column.dtype.kind == "c":
-        raise ValueError(f"column {column.name!r} holds complex numbers; real ones are wanted")
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
-    return values, np.zeros(len(values), dtype=np.bool_)
-
-
-def _number(value: object) -> float:
-    # Booleans beside missing values, decimals and numbers in quotes come as objects.
-    try:
-        return float(value) if isinstance(value, str | int | float | Decimal) else np.nan
-    except (TypeError, ValueError):
-        return np.nan
-    except OverflowError:  # an integer beyond the largest float
-        return np.inf
-
-
-def _plain(column: Any) -> NDArray[Any]:
-    """Return a column as numbers, dates, or objects with None where it is missing."""
-    pandas = optional_import("pandas", "reading a table")
-    values: NDArray[Any]
-    if pandas.api.types.is_numeric_dtype(column):  # booleans too
-        values = column.to_numpy(np.float64, na_value=np.nan) if column.hasnans else column.to_numpy()
-        return values
-    if column.dtype.kind == "M" and getattr(column.dtype, "tz", None) is None:
-        values = column.to_numpy()
-        return values
-    objects = np.empty(len(column), dtype=object)
-    objects[:] = [value if present else None for value, present in zip(column, column.notna(), strict=True)]
-    return objects
-
-
-def _from_archive(archive: Arrays, request: Request) -> _Raw:
-    options = [("first", request.first), ("second", request.second)]
-    if request.first is None:
-        options = [("contrast", request.contrast)]
-    groups = [_archive_group(archive, option, name) for option, name in options]
-    rows = len(groups[0].values)
-    if groups[-1].values.shape != groups[0].values.shape:
-        shapes = " and ".join(str(group.values.shape) for group in groups)
-        raise ValueError(f"first and second have the shapes {shapes}; they must be the same")
-    outcome = named(request.outcome, ("outcome", "y"), archive.names, "outcome", archive.path)
-    outcomes = _archive_column(archive, outcome, rows)
-    if outcomes.dtype.kind not in "biuf":
-        raise ValueError(f"array {outcome!r} has dtype {outcomes.dtype}; outcomes must be numbers")
-    columns = {
-        name: _archive_column(archive, named(name, (), archive.names, "where", archive.path), rows)
-        for name in request.columns
+def _patterns(**given: Any) -> dict[str, Any]:
+    """Patterns and lists of columns, by option."""
+    patterns = {
+        name: columns if columns is None else plain_text(columns) or texts(name, columns)
+        for name, columns in given.items()
     }
-    features = groups[0].names
-    if len(groups) == 2:
-        features = [f"{a} - {b}" for a, b in zip(groups[0].names, groups[1].names, strict=True)]
-    return _Raw(groups, tuple(features), outcomes.astype(np.float64), columns)
+    if patterns["contrast"] is not None and (patterns["first"] is not None or patterns["second"] is not None):
+        raise ValueError("contrast and first/second exclude each other: give the contrast or both groups")
+    if (patterns["first"] is None) != (patterns["second"] is None):
+        missing = "second" if patterns["second"] is None else "first"
+        raise ValueError(f"{missing} is missing: first and second go together")
+    return {**patterns, "categorical": patterns["categorical"] or ()}
 
 
-def _archive_group(archive: Arrays, option: str, asked: Columns | None) -> _Group:
-    if asked is not None and not isinstance(asked, str):
-        raise ValueError(f"{option} is a list; in an .npz file the name of one (m, d) array is wanted")
-    name = named(asked, ("contrasts", "Z"), archive.names, option, archive.path)
-    array = archive[name]
-    if array.ndim != 2 or array.dtype.kind not in "biuf":
-        raise ValueError(f"array {name!r} is {array.dtype}{list(array.shape)}; numbers (m, d) are wanted")
-    if array.size == 0:  # before as many columns are named as it may claim
-        raise ValueError(f"{archive.path!r} has no comparison to learn from: {name!r} has shape {array.shape}")
-    return _Group([f"{name}[{k}]" for k in range(array.shape[1])], array.astype(np.float64))
+def _pair(items: Any) -> tuple[str, ...]:
+    pair = () if items is None else texts("items", items)
+    if items is not None and (len(pair) != 2 or pair[0] == pair[1]):
+        raise ValueError(f"items is {brief(items)}; the names of two columns are wanted")
+    return pair
 
 
-def _archive_column(archive: Arrays, name: str, rows: int) -> NDArray[Any]:
-    array = archive[name]
-    if array.shape != (rows,):
-        raise ValueError(f"array {name!r} has shape {array.shape}; ({rows},) is wanted")
-    return array
+def _column(option: str, name: Any) -> str | None:
+    if name is not None and plain_text(name) is None:
+        raise ValueError(f"{option} is {brief(name)}; the name of a column is wanted")
+    return plain_text(name)

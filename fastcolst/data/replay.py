@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from fastcolst._checks import answer, brief, feature_rows, is_a, real_numbers
+from fastcolst._checks import answer, brief, feature_rows, is_a, looked_at, real_numbers
 from fastcolst._files import optional_import
 from fastcolst._words import align
-from fastcolst.data.log import Log, checked_wins
+from fastcolst.data.log import Log, checked_wins, is_one_sided
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,11 @@ class Learner(Protocol):
     def theta(self) -> NDArray[np.float64]:
         """(d,) estimate."""
 
-    def learn_and_predict(self, contrasts: NDArray[np.float64], wins: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def learn_and_predict(self, contrasts: NDArray[np.float64], wins: Any) -> NDArray[np.float64]:
         """Learn (m, d) comparisons in order; return (m,) probabilities, each from before it is learned.
+
+        ``wins`` are (m,) bool, or float64 where some comparisons are not decided; a log with weights hands these over
+        as well, as ``weights=``, (m,) float64.
 
         ValueError where the policy was built for another number of features: nothing is learned then.
         """
@@ -77,7 +80,8 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
             f"policy is {brief(policy)}; a policy that learns from a log is wanted, which those that know arms by "
             "their index only do not"
         )
-    feature_rows("log.contrasts", log.contrasts, None)  # none overflows, which a later block would show too late
+    if isinstance(log.contrasts, np.ndarray):
+        feature_rows("log.contrasts", log.contrasts, None)  # none overflows, which a later block would show too late
     label = _checked_label(type(policy).__name__ if label is None else label)
     progress = answer(progress, "progress")
     probabilities = np.empty(len(log))
@@ -88,7 +92,8 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
         starts = tqdm(starts, desc=label, unit=" rows", unit_scale=BLOCK)
     for start in starts:
         block = slice(start, min(start + BLOCK, len(log)))
-        predicted = np.asarray(policy.learn_and_predict(log.contrasts[block], log.wins[block]))
+        weights = {} if log.weights is None else {"weights": log.weights[block]}
+        predicted = np.asarray(policy.learn_and_predict(log.contrasts[block], log.wins[block], **weights))
         if predicted.shape != log.wins[block].shape:
             raise ValueError(f"policy predicted shape {predicted.shape}; {log.wins[block].shape} is wanted")
         probabilities[block] = predicted
@@ -98,6 +103,7 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
         theta=policy.theta,
         log=log,
         label=label,
+        status=looked_at(lambda learner: str(learner.estimate_status), policy, ""),
     )
 
 
@@ -117,18 +123,22 @@ _CALIBRATION = np.dtype(
 class ReplayResult:
     """Predictions of a replay, each made before its comparison was learned, and their scores.
 
+    A comparison that was not decided counts for both sides, by its shares, and one of weight w as w of them.
+
     Parameters
     ----------
     probabilities : (m,) float64
         Predicted probability that the first wins.
-    wins : (m,) bool
-        Whether it did.
+    wins : (m,) bool, or float64
+        Whether it did, or its share of the win.
     theta : (d,) float64
         The estimate after the last comparison.
     log : Log
         What was replayed; has the names of the features and the counts.
     label : str
         What to call the policy.
+    status : str
+        How the estimate stands after the last comparison, as ``policy.status`` says it; empty where that is not told.
 
     Raises
     ------
@@ -137,15 +147,18 @@ class ReplayResult:
     """
 
     probabilities: NDArray[np.float64]
-    wins: NDArray[np.bool_]
+    wins: NDArray[np.bool_] | NDArray[np.float64]
     theta: NDArray[np.float64]
     log: Log
     label: str
+    status: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.log, Log):
             raise ValueError(f"log is a {type(self.log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
         _checked_label(self.label)
+        if not isinstance(self.status, str):
+            raise ValueError(f"status is {brief(self.status)}; a text is wanted")
         m, d = self.log.contrasts.shape
         object.__setattr__(self, "wins", checked_wins(self.wins, m))
         for name, n in (("probabilities", m), ("theta", d)):
@@ -165,69 +178,107 @@ class ReplayResult:
         )
 
     @property
+    def is_one_sided(self) -> bool:
+        """Whether the same side always won, so that :attr:`calibration` holds each comparison in both orders."""
+        return is_one_sided(self.wins)
+
+    def _mean(self, values: NDArray[np.float64]) -> float:
+        return float(np.average(values, weights=self.log.weights))
+
+    @property
     def log_loss(self) -> float:
         """Mean of -log(probability given to what happened); inf if that was ever 0."""
-        return float(self._losses().mean())
+        return self._mean(self._losses())
 
     @property
     def accuracy(self) -> float:
         """Share of comparisons whose likelier side won; a probability of 1/2 counts half."""
-        right = np.where(self.probabilities == 0.5, 0.5, (self.probabilities > 0.5) == self.wins)
-        return float(right.mean())
+        likelier = np.where(self.probabilities > 0.5, self.wins, 1.0 - self.wins)
+        return self._mean(np.where(self.probabilities == 0.5, 0.5, likelier))
 
     @property
     def brier(self) -> float:
         """Mean of (probability - outcome)^2."""
-        return float(np.mean((self.probabilities - self.wins) ** 2))
+        return self._mean((self.probabilities - self.wins) ** 2)
 
     @property
     def calibration(self) -> NDArray[np.void]:
         """Predicted against observed frequency in bins of width 1/10; bins without a prediction are left out.
 
+        Where one and the same side always won, which would make every observed frequency 0 or 1,
+        each comparison is there in both orders: its probability with its outcome, and one minus either.
+
         A structured array with the fields low, high (edges, the upper one exclusive but for 1), count,
         predicted (mean probability), observed (share that the first won) and standard_error (of `observed`,
-        were every probability right: sqrt(sum p (1 - p)) / count).
+        were every probability right: sqrt(sum p (1 - p)) / count; sums and means are weighted as the log is).
         """
+        p, won = self.probabilities, np.asarray(self.wins, np.float64)
+        weights = np.ones(p.size) if self.log.weights is None else self.log.weights
+        variances: NDArray[np.float64] = weights**2 * p * (1.0 - p)
+        if self.is_one_sided:
+            # of p = 1/2 both orders are in one bin, to which they always add one win
+            variances = np.tile(np.where(p == 0.5, 0.0, variances), 2)
+            p, won, weights = np.concatenate([p, 1.0 - p]), np.concatenate([won, 1.0 - won]), np.tile(weights, 2)
         edges = np.linspace(0.0, 1.0, N_BINS + 1)
-        p = self.probabilities
         bins = np.minimum(np.searchsorted(edges, p, side="right") - 1, N_BINS - 1)
-        count = np.bincount(bins, minlength=N_BINS)
-        used = count > 0
+        counts: NDArray[np.int64] = np.bincount(bins, minlength=N_BINS)
+        used = counts > 0
+
+        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.bincount(bins, weights=values, minlength=N_BINS)[used].astype(np.float64)
+
         table = np.empty(int(used.sum()), dtype=_CALIBRATION)
-        table["low"], table["high"], table["count"] = edges[:-1][used], edges[1:][used], count[used]
-        for name, values in (("predicted", p), ("observed", self.wins)):
-            table[name] = np.bincount(bins, weights=values, minlength=N_BINS)[used] / count[used]
-        variance = np.bincount(bins, weights=p * (1.0 - p), minlength=N_BINS)[used]
-        table["standard_error"] = np.sqrt(variance) / count[used]
+        table["low"], table["high"], table["count"] = edges[:-1][used], edges[1:][used], counts[used]
+        total = summed(weights)
+        table["predicted"], table["observed"] = summed(weights * p) / total, summed(weights * won) / total
+        table["standard_error"] = np.sqrt(summed(variances)) / total
         return table
 
     def running_log_loss(self) -> NDArray[np.float64]:
         """Return the log loss of the first 1, 2, ..., m comparisons, (m,) float64."""
         losses = self._losses()
-        running: NDArray[np.float64] = np.cumsum(losses) / np.arange(1, losses.size + 1)
+        weights = np.ones(losses.size) if self.log.weights is None else self.log.weights
+        running: NDArray[np.float64] = np.cumsum(weights * losses) / np.cumsum(weights)
         return running
 
     def _losses(self) -> NDArray[np.float64]:
-        # log1p keeps the digits of 1 - p. A probability of 0 for what happened is an honest inf.
-        with np.errstate(divide="ignore"):
-            losses: NDArray[np.float64] = -np.where(
-                self.wins, np.log(self.probabilities), np.log1p(-self.probabilities)
-            )
+        # log1p keeps the digits of 1 - p. A probability of 0 for what happened is an honest inf, and 0 log 0 is 0.
+        won, lost = np.asarray(self.wins, np.float64), 1.0 - self.wins
+        with np.errstate(divide="ignore", invalid="ignore"):
+            losses: NDArray[np.float64] = np.where(won > 0.0, -won * np.log(self.probabilities), 0.0)
+            losses += np.where(lost > 0.0, -lost * np.log1p(-self.probabilities), 0.0)
         return losses
 
     def summary(self) -> str:
-        """Return the counts, the scores, the calibration table and the coefficients as text."""
+        """Return the counts, the status, the scores, the calibration table and the coefficients as text."""
         bins = [("predicted", "count", "mean", "observed", "standard error")]
         bins += [
             (f"{low:.1f} to {high:.1f}", f"{n:,}", f"{mean:.4f}", f"{observed:.4f}", f"{error:.4f}")
             for low, high, n, mean, observed, error in self.calibration.tolist()
         ]
-        coefficients = [("feature", "coefficient")]
-        coefficients += [(name, f"{value:.6g}") for name, value in zip(self.log.features, self.theta, strict=True)]
+        sizes = self.log.sizes()
+        coefficients = [("feature", "coefficient", "typical difference", "effect")]
+        coefficients += [
+            (name, f"{value:.6g}", f"{size:.4g}", f"{value * size:.4g}")
+            for name, value, size in zip(self.log.features, self.theta, sizes, strict=True)
+        ]
+        coefficients += [(f"{name} (reference)", "0", "", "") for name in self.log.references]
         scores = [("log loss", self.log_loss), ("accuracy", self.accuracy), ("Brier score", self.brier)]
         score_rows = [(name, f"{value:.4f}") for name, value in scores]
         head = [f"{self.label}: each comparison predicted before it was learned", self.log.counts]
-        return "\n".join([*head, "", *align(score_rows), "", *align(bins), "", *align(coefficients)])
+        if self.status:
+            head.append(f"status of the estimate: {self.status}")
+        if self.is_one_sided:
+            head.append(
+                f"the {'first' if self.wins[0] else 'second'} always won: the table below counts each comparison in "
+                "both orders"
+            )
+        units = (
+            "utility for one unit of the feature; effect: for a typical difference, the root mean square of the log's"
+        )
+        return "\n".join(
+            [*head, "", *align(score_rows), "", *align(bins), "", f"coefficient: {units}", *align(coefficients)]
+        )
 
     def plot(self, axes: Any = None) -> Any:
         """Draw calibration and running log loss: see :func:`fastcolst.plotting.replay_figure`."""

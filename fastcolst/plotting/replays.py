@@ -25,10 +25,16 @@ MAX_POINTS = 1_500  # of one curve: more cannot be seen, and would swell vector 
 
 
 class Predictions(Protocol):
-    """What :func:`replay_figure` draws of a replay: bins of probabilities, and the log loss after each comparison."""
+    """What :func:`replay_figure` draws of a replay: bins of probabilities, and the log loss after each comparison.
+
+    Where it is one-sided the bins hold each comparison in both orders.
+    """
 
     @property
     def calibration(self) -> NDArray[np.void]: ...
+
+    @property
+    def is_one_sided(self) -> bool: ...
 
     def running_log_loss(self) -> NDArray[np.float64]: ...
 
@@ -72,12 +78,12 @@ def replay_figure(result: Predictions, axes: Sequence[Axes] | NDArray[Any] | Non
     both = own_axes(2, REPLAY_SIZE) if axes is None else checked_axes("axes", axes)
     if both.size != 2:
         raise ValueError(f"axes holds {both.size} axes; two are wanted: calibration and log loss")
-    _draw_calibration(result.calibration, both[0])
+    _draw_calibration(result.calibration, result.is_one_sided, both[0])
     _draw_log_loss(result.running_log_loss(), both[1])
     return both
 
 
-def _draw_calibration(bins: NDArray[np.void], ax: Axes) -> None:
+def _draw_calibration(bins: NDArray[np.void], has_both_orders: bool, ax: Axes) -> None:
     _draw_counts(bins, ax)
     ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect calibration")
     ax.errorbar(
@@ -92,7 +98,7 @@ def _draw_calibration(bins: NDArray[np.void], ax: Axes) -> None:
     )
     decorate(
         ax,
-        title="calibration; bars: how many predictions",
+        title=f"calibration{', both orders' if has_both_orders else ''}; bars: how many predictions",
         xlabel="Predicted probability",
         ylabel="Observed frequency",
     )

@@ -236,6 +236,12 @@ class LinearPolicy(Policy):
         with self._lock:
             return "exploring" if self._state.counters["exploration_end"] < 0 else self._status_of(self._estimate())
 
+    @property
+    def estimate_status(self) -> str:
+        """How the estimate stands, whether or not the policy still explores: :attr:`status` says it afterwards."""
+        with self._lock:
+            return self._status_of(self._estimate())
+
     def _status_of(self, memory: Any) -> str:
         return status(self._rule.estimator, memory)
 

@@ -1,0 +1,286 @@
+"""What an outcome means: the first's share of the win, 1 or 0, 0.5 for a tie, or whatever lies between.
+
+A coding is stated, or found where it cannot be misread, and never guessed. Found are, if nothing else is in the column:
+
+- -1 and 1, perhaps with 0: lost, won, drawn;
+- numbers from 0 to 1, not all of them 0: shares of the win, with booleans and the like among them;
+- the two names of which those of the columns are made, such as "home" and "away" for ``home_*`` and ``away_*``;
+- the names of the two items of each row;
+- words for two sides: first and second, left and right, home and away, model_a and model_b and the like.
+
+With names and words there may be words for a tie.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fastcolst._checks import brief, choice, entries, is_a, looked_at, plain_text, real_number
+from fastcolst.data.tables import Column, number_in, text_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CODINGS", "Coding", "Sides", "checked_coding", "shares"]
+
+CODINGS = ("auto", "signed", "unit", "names")
+TIES = frozenset({"tie", "draw", "drawn", "equal", "tie (bothbad)", "both_bad", "bothbad"})
+NOUNS = ("model", "response", "answer", "option", "assistant", "player", "item")
+PAIRS = (("first", "second"), ("left", "right"), ("home", "away"), *((f"{noun}_a", f"{noun}_b") for noun in NOUNS))
+"""Words for two sides. A and B alone are none: variants are called that, wherever they stand."""
+MOST_SHOWN = 10
+"""Values that a message lists."""
+TRUTHS = {"true": 1.0, "false": 0.0}
+
+Coding = str | Mapping[Any, float]
+Value = float | str
+"""What stands in a column: a number, whether it was written as one or as a text, or else a text."""
+
+
+class Sides(NamedTuple):
+    """What the two sides of a comparison are called: the stems of the columns' names, and each row's two items."""
+
+    stems: tuple[str, str] | None = None
+    items: tuple[Column, Column] | None = None
+
+    @classmethod
+    def of(cls, first: Any, second: Any, items: Sequence[Column]) -> Sides:
+        """Of the columns that were asked for, patterns or lists of names, and of those with the items."""
+        names = [items[0].name, items[1].name] if items else [first, second]
+        pair = (items[0], items[1]) if items else None
+        return cls(None if names[0] is None else _stems(names[0], names[1]), pair)
+
+
+def _stems(first: Any, second: Any) -> tuple[str, str] | None:
+    """What tells the names of two columns, or of two groups of them, apart: "home" and "away" of home_* and away_*."""
+    one, other = _words_of(first), _words_of(second)
+    same = _n_alike([one, other])
+    one, other = one[same:], other[same:]
+    tail = _n_alike([one[::-1], other[::-1]])
+    stems = ["_".join(words[: len(words) - tail]) for words in (one, other)]
+    return (stems[0], stems[1]) if all(stems) else None
+
+
+def _words_of(names: Any) -> list[str]:
+    """The words with which a name, all names that a pattern matches, or all of a list begin."""
+    if isinstance(names, str):
+        return _plain(re.split(r"[*?\[]", names)[0]).split("_")
+    words = [_plain(name).split("_") for name in names]
+    return words[0][: _n_alike(words)]
+
+
+def _n_alike(words: Sequence[Sequence[str]]) -> int:
+    """With how many equal entries, or letters, all of them begin."""
+    return sum(1 for _ in takewhile(lambda place: len(set(place)) == 1, zip(*words, strict=False)))
+
+
+def _plain(word: str) -> str:
+    """A word without case, and with one mark between its parts."""
+    return re.sub(r"[ _\-.:/]+", "_", word).strip("_").casefold()
+
+
+def checked_coding(coding: Any) -> Coding | None:
+    """The coding that was asked for: None to find it, a word, or shares by value.
+
+    Raises
+    ------
+    ValueError
+        It is something else, or a share is no number from 0 to 1.
+    """
+    if coding is None or plain_text(coding) is not None:
+        return None if coding in (None, "auto") else choice("coding", coding, CODINGS, ", or a dict of shares")
+    if not is_a(Mapping, coding):
+        listed = ", ".join(map(repr, CODINGS))
+        raise ValueError(f"coding is {brief(coding)}; {listed}, or a dict such as {{'left': 1, 'right': 0}} is wanted")
+    checked: dict[Value, float] = {}
+    for key, value in entries("coding", coding).items():
+        share = looked_at(real_number, value, np.nan)
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"coding[{brief(key)}] is {brief(value)}; a share of the first's win, 0 to 1, is wanted")
+        if checked.setdefault(_value(key), share) != share:
+            raise ValueError(f"coding has {brief(key)} twice, as a number and as a text; one share is wanted")
+    if not checked:
+        raise ValueError("coding is {}; a share for each value of the outcome is wanted")
+    return checked
+
+
+def _value(entry: object) -> Value:
+    """An entry of a column of outcomes. Numbers and truths in words are the same as themselves."""
+    text = text_of(entry)
+    if text.casefold() in TRUTHS:
+        return TRUTHS[text.casefold()]
+    number = float(entry) if isinstance(entry, np.number) else number_in(entry)
+    return text if np.isnan(number) else number
+
+
+class _Seen(NamedTuple):
+    """The distinct values of a column, how often each is there, and which of them each row has (-1: missing)."""
+
+    values: list[Value]
+    counts: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, column: Column) -> _Seen:
+        if column.levels is None:
+            there = column.present
+            levels, inverse = np.unique(column.values[there], return_inverse=True)
+            places = np.full(len(column), -1, np.int64)
+            places[there] = inverse.reshape(-1)
+            entries_: Sequence[Any] = levels.tolist()
+        else:
+            places, entries_ = column.values.astype(np.int64), column.levels
+        known: dict[Value, int] = {}
+        renamed = np.array([*(known.setdefault(_value(entry), len(known)) for entry in entries_), -1], np.int64)
+        places = renamed[places]
+        counts = np.bincount(places[places >= 0], minlength=len(known))
+        return cls([value for value, n in zip(known, counts, strict=True)], counts, places)
+
+    def shares(self, of_value: Callable[[Value], float]) -> NDArray[np.float64]:
+        """A share for each row: nan where it is missing, inf where the value has none."""
+        return np.array([*map(of_value, self.values), np.nan])[self.places]
+
+    @property
+    def present(self) -> list[Value]:
+        """Those that are there at all; a categorical column may have levels that no row has."""
+        return [value for value, n in zip(self.values, self.counts, strict=True) if n]
+
+    def __str__(self) -> str:
+        order = np.argsort(-self.counts, kind="stable")
+        shown = [k for k in order if self.counts[k]]
+        listed = ", ".join(f"{_shown(self.values[k])} in {_rows(self.counts[k])}" for k in shown[:MOST_SHOWN])
+        return listed + (f" and {len(shown) - MOST_SHOWN:,} other values" if len(shown) > MOST_SHOWN else "")
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} row{'' if n == 1 else 's'}"
+
+
+def _shown(value: Value) -> str:
+    return repr(value) if isinstance(value, str) else f"{value:g}"
+
+
+def shares(column: Column, coding: Coding | None, sides: Sides, path: str) -> tuple[NDArray[np.float64], str]:
+    """The first's share of each win, (rows,): nan where the outcome is missing, inf where it is unknown.
+
+    Also what was seen, for messages.
+
+    Raises
+    ------
+    ValueError
+        No coding was stated, and what stands in the column may be misread.
+    """
+    seen = _Seen.of(column)
+    if isinstance(coding, Mapping):
+        found = seen.shares(lambda value: coding.get(value, np.inf))
+        return _with_names(found, column, sides.items) if sides.items else found, str(seen)
+    if coding == "names":
+        if sides.items is None:
+            raise ValueError("coding is 'names', and items is None; the columns with the two items' names are wanted")
+        return _with_names(seen.shares(_tie), column, sides.items), str(seen)
+    if coding is not None:
+        return seen.shares({"signed": _signed, "unit": _unit}[coding]), str(seen)
+    if not seen.present:
+        return seen.shares(_unit), str(seen)
+    possible = (_as_numbers(seen), _as_words(seen, sides), _as_names(seen, column, sides))
+    readings = [found for found in possible if found is not None]
+    if not readings or any(not np.array_equal(found, readings[0], equal_nan=True) for found in readings[1:]):
+        raise ValueError(_refusal(column, seen, bool(readings), path))
+    return readings[0], str(seen)
+
+
+def _refusal(column: Column, seen: _Seen, is_double: bool, path: str) -> str:
+    some = seen.present[:MOST_SHOWN]
+    asked = ", ".join(f"{_shown(value)}: ..." for value in some)
+    typed = ",".join(f"{value if isinstance(value, str) else _shown(value)}=..." for value in some)
+    names = " or coding='names', where they are items," if is_double else ""
+    return (
+        f"{path!r}: the outcomes in column {column.name!r} are {seen}, which may be read in more than one way. Wanted "
+        f"is coding={{{asked}}} with the first's share of the win for each (1 won, 0 lost, 0.5 tie),{names} on the "
+        f"command line --coding '{typed}'"
+    )
+
+
+# --- what each value is worth -------------------------------------------------------------------------------
+
+
+def _signed(value: Value) -> float:
+    return (1.0 + value) / 2.0 if not isinstance(value, str) and value in (-1.0, 0.0, 1.0) else np.inf
+
+
+def _unit(value: Value) -> float:
+    return value if not isinstance(value, str) and 0.0 <= value <= 1.0 else np.inf
+
+
+def _tie(value: Value) -> float:
+    return 0.5 if isinstance(value, str) and value.casefold() in TIES else np.inf
+
+
+def _as_numbers(seen: _Seen) -> NDArray[np.float64] | None:
+    numbers = {value for value in seen.present if not isinstance(value, str)}
+    if len(numbers) < len(seen.present):
+        return None
+    if {-1.0, 1.0} <= numbers <= {-1.0, 0.0, 1.0}:
+        return seen.shares(_signed)
+    # all of them 0 may be losses, draws, or the first of those that are counted from 0
+    return seen.shares(_unit) if all(0.0 <= value <= 1.0 for value in numbers) and numbers != {0.0} else None
+
+
+def _as_words(seen: _Seen, sides: Sides) -> NDArray[np.float64] | None:
+    """By the columns' own names, or else by words for two sides."""
+    if not all(isinstance(value, str) for value in seen.present):
+        return None
+    words = {_plain(str(value)) for value in seen.present if _tie(value) != 0.5}
+    if not words:
+        return None
+    pairs = [sides.stems] if sides.stems is not None else []
+    if sides.items is not None:
+        pairs.append((_plain(sides.items[0].name), _plain(sides.items[1].name)))
+    own = [pair for pair in pairs if words <= set(pair)]
+    found = own[0] if own else _conventional(words, sides)
+    if found is None:
+        return None
+    won = {found[0]: 1.0, found[1]: 0.0}
+    return seen.shares(lambda value: won.get(_plain(str(value)), _tie(value)))
+
+
+def _conventional(words: set[str], sides: Sides) -> tuple[str, str] | None:
+    """The pair of words for two sides to which all these belong, unless the columns' names say the opposite."""
+    for one, other in PAIRS:
+        if words <= {one, other}:
+            start = _n_alike([one, other])
+            initials = one[start], other[start]
+            crossed = sides.stems is not None and (sides.stems[1][0], sides.stems[0][0]) == initials
+            return None if crossed else (one, other)
+    return None
+
+
+def _as_names(seen: _Seen, column: Column, sides: Sides) -> NDArray[np.float64] | None:
+    """By each row's two items: all outcomes are names of items or words for a tie."""
+    if sides.items is None:
+        return None
+    names = {_value(name) for item in sides.items for name in item.named()[1]}
+    if not all(value in names or _tie(value) == 0.5 for value in seen.present):
+        return None
+    if all(_tie(value) == 0.5 for value in seen.present):
+        return None
+    found = _with_names(seen.shares(_tie), column, sides.items)
+    is_number = not any(isinstance(value, str) for value in seen.present)
+    return None if is_number and np.isinf(found).any() else found
+
+
+def _with_names(found: NDArray[np.float64], column: Column, items: tuple[Column, Column]) -> NDArray[np.float64]:
+    """Shares with those of the rows filled in whose outcome is the name of one of their two items."""
+    winner, known = column.named()
+    where = {name: place for place, name in enumerate(known)}
+    same = []
+    for item in items:
+        places, names = item.named()
+        same.append((np.array([*(where.get(name, -2) for name in names), -2])[places] == winner) & (winner >= 0))
+    open_ = np.isinf(found) & (same[0] != same[1])  # of a thing and itself no name tells who won
+    return np.where(open_, same[0].astype(np.float64), found)
