@@ -17,10 +17,11 @@ from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone
 from fastcolst.estimation.estimators import engine_of, estimator_of
+from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, learn
 from fastcolst.estimation.push import implicit_slope
-from fastcolst.estimation.sgd import SGD, SGDMemory
+from fastcolst.estimation.sgd import SGD
 
 MODELS = [BradleyTerry(1.5), Thurstone(0.7), ExponentialNoise(2.0)]
 SCORES = ["likelihood", "residual"]
@@ -61,7 +62,8 @@ def test_a_likelihood_step_follows_the_gradient(model, won):
     rng = np.random.default_rng(3)
     for spread in (0.1, 1.0, 10.0):
         contrast = rng.standard_normal(4)
-        memory = SGDMemory(spread * rng.standard_normal(4), np.zeros((), np.int64))
+        memory = engine_of(SGD()).memory(4)
+        memory.theta[:] = spread * rng.standard_normal(4)
         before = memory.theta.copy()
         assert learn(engine_of(SGD(0.25)), model, memory, contrast, float(won), 1.0) == LEARNED
         with mpmath.workdps(40):
@@ -76,7 +78,8 @@ def test_a_likelihood_step_follows_the_gradient(model, won):
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_a_residual_step_follows_the_answer_less_its_probability(model, won):
     contrast = np.array([0.5, -2.0, 1.0])
-    memory = SGDMemory(np.array([1.0, 0.3, -0.2]), np.zeros((), np.int64))
+    memory = engine_of(SGD()).memory(3)
+    memory.theta[:] = 1.0, 0.3, -0.2
     before = memory.theta.copy()
     assert learn(engine_of(SGD(0.25, score="residual")), model, memory, contrast, float(won), 1.0) == LEARNED
     residual = won - float(model.cdf(float(before @ contrast)))
@@ -125,7 +128,7 @@ def test_theta_stays_in_the_ball_and_keeps_its_direction(seed, radius, score):
     free, bound = engine_of(SGD(1.0, score=score)), engine_of(SGD(1.0, radius=radius, score=score))
     memory = bound.memory(4)
     for contrast, won in zip(contrasts, wins, strict=True):
-        unbound = SGDMemory(memory.theta.copy(), memory.learned.copy())
+        unbound = snapshot(memory)
         learn(free, MODELS[0], unbound, contrast, float(won), 1.0)
         learn(bound, MODELS[0], memory, contrast, float(won), 1.0)
         norm = float(np.linalg.norm(unbound.theta))
@@ -134,7 +137,8 @@ def test_theta_stays_in_the_ball_and_keeps_its_direction(seed, radius, score):
 
 
 def test_steps_shrink_with_the_number_learned():
-    memory = SGDMemory(np.zeros(1), np.array(8, np.int64))
+    memory = engine_of(SGD()).memory(1)
+    memory.learned[()] = 8
     learn(engine_of(SGD(1.0, decay=0.5)), BradleyTerry(), memory, np.ones(1), 1.0, 1.0)
     assert memory.theta[0] == pytest.approx(0.5 / 3.0, rel=1e-15)  # the ninth step
     assert memory.learned == 9
@@ -161,12 +165,13 @@ def test_steps_of_a_constant_rate_add_up_to_the_answers():
 @pytest.mark.parametrize("contrast", [[1e200, -1e200], [1e308, 1.0], [math.inf, 0.0], [0.0, math.nan]], ids=str)
 def test_a_step_that_overflows_changes_no_bit(model, score, contrast):
     estimator = engine_of(SGD(score=score))
-    memory = SGDMemory(np.array([0.25, -0.0]), np.array(7, np.int64))
-    before = memory.theta.tobytes(), memory.learned.tobytes()
+    memory = estimator.memory(2)
+    memory.theta[:], memory.learned[()] = (0.25, -0.0), 7
+    before = [field.tobytes() for field in memory]
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         status = learn(estimator, model, memory, np.array(contrast), 0.0, 1.0)
     assert status == OVERFLOW
-    assert (memory.theta.tobytes(), memory.learned.tobytes()) == before
+    assert [field.tobytes() for field in memory] == before
 
 
 # --- the object ---------------------------------------------------------------------------------------------
@@ -189,12 +194,13 @@ def test_repr_and_pickle_rebuild_the_estimator(estimator):
         assert type(copy) is SGD
         assert copy == estimator
         assert repr(copy) == repr(estimator)
-        assert [type(field) for field in copy] == [float, float, type(estimator.radius), str]
+        assert [type(field) for field in copy] == [float, float, type(estimator.radius), str, bool]
 
 
 def test_repr_says_what_the_caller_said():
-    assert repr(SGD()) == "SGD(learning_rate=0.5, decay=0.0, radius=None, score='likelihood')"
-    assert repr(SGD(1, radius=2, score="residual")) == "SGD(learning_rate=1.0, decay=0.0, radius=2.0, score='residual')"
+    assert repr(SGD()) == "SGD(learning_rate=0.5, decay=0.0, radius=None, score='likelihood', standardize=False)"
+    residual = "SGD(learning_rate=1.0, decay=0.0, radius=2.0, score='residual', standardize=False)"
+    assert repr(SGD(1, radius=2, score="residual")) == residual
 
 
 def test_memory_starts_at_zero():
@@ -238,13 +244,18 @@ def test_bad_parameters_are_named(settings, message):
 # --- the door -----------------------------------------------------------------------------------------------
 
 
+class Memory(NamedTuple):
+    theta: np.ndarray
+    learned: np.ndarray
+
+
 class Stubborn(NamedTuple):
     """An estimator of one's own, which learns nothing."""
 
     value: float = 0.0
 
     def memory(self, n_features):
-        return SGDMemory(np.full(n_features, self.value), np.zeros((), np.int64))
+        return Memory(np.full(n_features, self.value), np.zeros((), np.int64))
 
     def learn(self, model, memory, contrast, share, weight):
         memory.learned[()] += 1
@@ -261,7 +272,7 @@ class Rebinding(NamedTuple):
     value: float = 0.0
 
     def memory(self, n_features):
-        return SGDMemory(np.zeros(n_features), np.zeros((), np.int64))
+        return Memory(np.zeros(n_features), np.zeros((), np.int64))
 
     def learn(self, model, memory, contrast, share, weight):
         memory.theta = memory.theta + contrast

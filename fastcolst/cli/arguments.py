@@ -203,6 +203,8 @@ def _add_replay(commands: Any) -> None:
     _add_learning(learning)
     ridge = "penalty R/2 |theta|^2 of the estimate [mle: 0, online-newton: 1]"
     learning.add_argument("--ridge", type=float, metavar="R", help=ridge)
+    standardize = "steps of sgd in units of each feature's size, as far as it was learned"
+    learning.add_argument("--standardize", action="store_const", const=True, help=standardize)
     _add_output(command.add_argument_group("running"), REPLAY_WRITERS)
 
 
@@ -290,7 +292,7 @@ def _estimator(arguments: argparse.Namespace) -> Any:
         estimator = estimator_of(name)
     except ValueError as error:
         raise ValueError(f"argument --estimator: {error}") from error
-    options = {field: getattr(arguments, field, None) for field in ("learning_rate", "ridge", "score")}
+    options = {field: getattr(arguments, field, None) for field in ("learning_rate", "ridge", "score", "standardize")}
     given = {field: value for field, value in options.items() if value is not None}
     for field in (field for field in given if field not in estimator._fields):
         having = [other for other, cls in known(ESTIMATOR).items() if field in getattr(cls, "_fields", ())]

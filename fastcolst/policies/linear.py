@@ -43,6 +43,10 @@ STATUS_WARNINGS = {
     "drifting": "after {n} comparisons, what is predicted and what is answered differ by more than chance: theta is "
     "off by some standard errors, since one pass never looks again at earlier answers. Did preferences change, or are "
     "features of very different scales? estimator=fc.MLE() finds the maximum; features of one scale help as well",
+    "overshooting": "after {n} comparisons, predictions have come within 1e-13 of certain (a margin |z'theta| passed "
+    "30): steps of SGD are too long for features so large, and run over their aim. fc.SGD(..., standardize=True) "
+    "(--standardize) takes them in units of each feature's size; a smaller learning_rate (--learning-rate) or "
+    'estimator="mle" help as well',
 }
 
 
@@ -180,6 +184,7 @@ class LinearPolicy(Policy):
                     self._make_ready(code, len(contrasts) - n_learned)
             self._end_exploration()
             self._note_exploration()
+            self._note_status()
         except BaseException:  # Ctrl-C between two kernels, or a warning that was turned into an error, as well
             self._go_back(kept)
             raise
