@@ -13,6 +13,7 @@ import numpy as np
 import fastcolst as fc
 from fastcolst import reference
 from fastcolst.policies import double_thompson
+from fastcolst.policies.learned import Learned
 from fastcolst.policies.pending import Pending, Rounds
 from fastcolst.streams import key_from
 
@@ -43,6 +44,8 @@ def _frozen(part: Any, without: frozenset[str]) -> Any:
         part = {"first": part.first, "second": part.second, "round": part.round, "contrast": part.contrast}
     elif isinstance(part, Rounds):
         part = bytes(part)
+    elif isinstance(part, Learned):
+        part = {"rounds": bytes(part.rounds), "raters": part.raters}
     elif isinstance(part, Pending):
         part = {name: field for name, field in vars(part).items() if name not in TOKENS}
     elif isinstance(part, tuple) and hasattr(part, "_asdict"):

@@ -17,6 +17,7 @@ from fastcolst.estimation.prediction import is_inexact
 from fastcolst.estimation.protocol import FULL, LEARNED
 from fastcolst.estimation.push import keep, learn_by_push
 from fastcolst.estimation.records import INTERIOR, STATUSES, Evidence, Settings
+from fastcolst.estimation.retraction import rows_of, without
 from fastcolst.estimation.words import SCORES, number_of, radius_of, ridge_of, score_of, stands_for
 
 __all__ = ["AUTO_RADIUS", "MLE", "MLESteps"]
@@ -95,6 +96,18 @@ class MLESteps(NamedTuple):
             return FULL
         learn_by_push(objective_of(self, model), memory, contrast, share, weight, self.settings.longest_push)
         return LEARNED
+
+    def n_kept(self, memory: Evidence) -> NDArray[np.int64]:
+        """How many rows the history holds, (1,)."""
+        return memory.history.size
+
+    def kept(self, memory: Evidence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """All that was learned: signed contrasts and weights."""
+        return rows_of(memory.history)
+
+    def without(self, memory: Evidence, start: int, stop: int) -> Evidence:
+        """The memory as if one comparison had never been learned; theta is then to be refreshed."""
+        return without(self, memory, start, stop)
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
         """Whether theta is wanted and the predicted error exceeds the tolerance."""

@@ -9,7 +9,10 @@ others are optional, and the functions of this module, through which all go, kno
   more comparisons, for an estimator that keeps them; ``status(memory)``, how the estimate stands, in a word;
   ``audit(model, memory)``, the distance of theta from what it approximates, in standard errors; and
   ``information(memory)``, the (d, d) Fisher information of what was learned,
-  when theta is up to date.
+  when theta is up to date;
+- of an estimator that keeps all that it learns, in Python, and all three: ``n_kept(memory)``, a (1,) int64 of the
+  memory, how many rows it keeps; ``kept(memory)``, these rows; and ``without(memory, start, stop)``, a memory without
+  some of them.
 
 An estimator that puts work off until theta is wanted does it in ``refresh``: what needs a whole history is rare, and
 would cost all other kernels too much compilation.
@@ -39,10 +42,13 @@ __all__ = [
     "grown_stack",
     "information",
     "is_stale",
+    "kept",
     "learn",
+    "n_kept",
     "new_memory",
     "refresh",
     "status",
+    "without",
 ]
 
 LEARNED = 0
@@ -184,3 +190,26 @@ def information(estimator: Any, memory: Any) -> NDArray[np.float64] | None:
     """Fisher information of what was learned, (d, d) float64; None for an estimator that does not know it."""
     method = _method(estimator, "information")
     return None if method is None else np.asarray(method(estimator, memory), dtype=np.float64)
+
+
+def n_kept(estimator: Any, memory: Any) -> NDArray[np.int64] | None:
+    """How many rows are kept of all that was learned, (1,) int64 that learning changes in place.
+
+    None for an estimator that keeps nothing, or not all.
+    """
+    method = _method(estimator, "n_kept")
+    return None if method is None else method(estimator, memory)
+
+
+def kept(estimator: Any, memory: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The rows of an estimator that keeps all: contrasts (m, d), turned so that the first won, and weights (m,).
+
+    A comparison is one row, and one whose win is shared two, z and -z, each with its share of the weight.
+    """
+    rows: tuple[NDArray[np.float64], NDArray[np.float64]] = _method(estimator, "kept")(estimator, memory)
+    return rows
+
+
+def without(estimator: Any, memory: Any, start: int, stop: int) -> Any:
+    """A memory without the rows from ``start`` up to ``stop``, which are one comparison; the old one stays as it is."""
+    return _method(estimator, "without")(estimator, memory, start, stop)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import brief, looked_at, outcome, positive_numbers
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.protocol import OVERFLOW
 from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import learn_answer
+from fastcolst.policies.learned import Learned, checked_rater
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.simulated import Simulated
 
@@ -19,11 +21,12 @@ __all__ = ["Answering", "overflow"]
 
 
 class Answer(NamedTuple):
-    """What a duel that waited is answered: the first arm's share of the win, and how much that counts."""
+    """What a duel that waited is answered: the first arm's share of the win, how much that counts, and by whom."""
 
     asked: Asked
     share: float
     weight: float
+    rater: str | int | None
 
 
 def overflow(duel: Duel, weight: float) -> ValueError:
@@ -38,11 +41,18 @@ class Answering(Simulated):
     """What a policy does with a batch of answers."""
 
     _pending: Pending
+    _learned: Learned
+    _n_kept: NDArray[np.int64] | None = None
+    """How many rows the estimator keeps of all that was learned; None where it does not keep all."""
     _exploring: bool
     _largest: float
 
     def update_batch(
-        self, duels: Sequence[Duel | str], answers: Sequence[float], weights: ArrayLike | None = None
+        self,
+        duels: Sequence[Duel | str],
+        answers: Sequence[float],
+        weights: ArrayLike | None = None,
+        raters: Sequence[str | int | None] | None = None,
     ) -> None:
         """Learn the answers to several duels, in their order: all of them, or none.
 
@@ -54,6 +64,8 @@ class Answering(Simulated):
             Whether the first arm won.
         weights : (m,) array_like of positive numbers, optional
             How much each answer counts; None: 1.
+        raters : m of str, int or None, optional
+            Who gave each answer; see :meth:`Policy.update`.
 
         Raises
         ------
@@ -75,8 +87,12 @@ class Answering(Simulated):
         if len(shares) != m:
             raise ValueError(f"answers has {len(shares)} entries for {m} duels; one for each is wanted")
         counted = [1.0] * m if weights is None else positive_numbers("weights", weights, m).tolist()
+        by = [None] * m if raters is None else listed("raters", raters)
+        if len(by) != m:
+            raise ValueError(f"raters has {len(by)} entries for {m} duels; one for each is wanted")
+        by = [None if rater is None else self._kept_rater(rater) for rater in by]
         with self._lock:
-            batch = self._waiting(zip(shown, shares, counted, strict=True))
+            batch = self._waiting(zip(shown, shares, counted, by, strict=True))
             kept, waiting = self._kept(), self._pending.kept()
             try:
                 for answer in batch.values():
@@ -87,36 +103,54 @@ class Answering(Simulated):
                 self._go_back(kept)
                 raise
 
-    def _waiting(self, answers: Iterable[tuple[Duel | str, float, float]]) -> dict[int, Answer]:
+    def _waiting(self, answers: Iterable[tuple[Duel | str, float, float, str | int | None]]) -> dict[int, Answer]:
         """Those of the answers for which a duel waits, by round; the others are to self-duels."""
         batch: dict[int, Answer] = {}
-        for duel, share, weight in answers:
+        for duel, share, weight, rater in answers:
             asked = self._pending.known(duel) or self._pending.find(duel)
             if asked is None:
                 continue
             round_ = asked.duel.round
             if round_ in batch:
                 raise ValueError(f"duels has that of round {round_} twice; each once is wanted")
-            batch[round_] = Answer(asked, share, weight)
+            batch[round_] = Answer(asked, share, weight, rater)
         return batch
 
     def _learn(self, answer: Answer) -> None:
         """Learn one answer, and end the exploration if it was the last that was wanted for that."""
-        asked, share, weight = answer
+        asked, share, weight, rater = answer
+        before = 0 if self._n_kept is None else self._n_kept.item()
         while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, weight):
             if code == OVERFLOW:
                 raise overflow(asked.duel, weight)
             self._make_ready(code, 1)
+        self._note((asked.duel.round, 0, share, rater, before))
         if self._exploring:
             self._end_exploration()
 
-    def _kept(self) -> tuple[Any, bool, float]:
-        """All that learning changes, to go back to."""
-        return snapshot(self._state), self._exploring, self._largest
+    def _note(self, told: tuple[int, int, float, str | int | None, int]) -> None:
+        """Note whose answer a row of the history is: round, answers before it, share, rater, rows before it."""
+        if self._n_kept is not None:
+            self._learned.note(told[0], *told[2:], self._n_kept.item())
 
-    def _go_back(self, kept: tuple[Any, bool, float]) -> None:
+    def _kept_rater(self, rater: Any) -> str | int:
+        """Who answered, checked; refused where it could not be kept."""
+        name = checked_rater(rater)
+        if self._n_kept is None:
+            raise ValueError(
+                f"rater is {brief(rater)}; {type(self).__name__} keeps no history that could tell who answered, and "
+                "None is wanted: only a policy with a single estimate and estimator=fc.MLE() does"
+            )
+        return name
+
+    def _kept(self) -> tuple[Any, bool, float, int]:
+        """All that learning changes, to go back to."""
+        return snapshot(self._state), self._exploring, self._largest, len(self._learned.rounds)
+
+    def _go_back(self, kept: tuple[Any, bool, float, int]) -> None:
         """Forget what was learned since."""
-        before, self._exploring, self._largest = kept
+        before, self._exploring, self._largest, n_noted = kept
+        self._learned.rewind(n_noted)
         rewind(before)
         self._start(self._rule, before)
 

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import LARGEST, check_memory, count, feature_rows, number, positive_numbers, shares
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import snapshot
-from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, status
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, n_kept, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.kernels import agent_is_stale, learn_log
+from fastcolst.policies.learned import Remembering
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 
@@ -50,7 +51,7 @@ STATUS_WARNINGS = {
 }
 
 
-class LinearPolicy(Policy):
+class LinearPolicy(Remembering, Policy):
     """A policy with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
 
     has_estimate: ClassVar[bool] = True
@@ -77,11 +78,16 @@ class LinearPolicy(Policy):
                 f"n_features={d}: less is wanted"
             ) from None
         self._begin(rule, state)
+        self._ridge = ridge
         if ridge > 0.0:
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
         self._warned_singular = False
         self._warned_status = False
+
+    def _start(self, rule: Any, state: Any) -> None:
+        super()._start(rule, state)
+        self._n_kept = n_kept(rule.estimator, state.memory)
 
     def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
         return linear_state(rule.estimator, n_features, ridge, exploration_rounds)
@@ -358,9 +364,13 @@ class LinearPolicy(Policy):
 
     def _end_exploration(self) -> bool:
         due = bool(end_exploration(self._state))
-        if due and self._state.counters["factored"]:  # from here on S only shrinks
-            self._largest = min(LARGEST, LARGEST_WIDTH / (len(self._state.gram) * np.abs(self._state.factor).max()))
+        if due and self._state.counters["factored"]:
+            self._largest = self._largest_allowed()
         return due
+
+    def _largest_allowed(self) -> float:
+        """The largest number that a feature may be, by the factor of M as it is: from here on S only shrinks."""
+        return float(min(LARGEST, LARGEST_WIDTH / (len(self._state.gram) * np.abs(self._state.factor).max())))
 
     def _note_exploration(self) -> None:
         """Notice the end of the exploration; warn once when M stays singular for twice the rounds planned for it."""

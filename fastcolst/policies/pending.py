@@ -230,6 +230,11 @@ class Pending:
         number = bisect.bisect_right(self._first_rounds, round_) - 1
         return self._epochs[number] if number >= 0 else ""
 
+    def token_of(self, round_: int) -> str:
+        """The token of the duel that this book's policy showed in a round; an empty text for rounds before it."""
+        epoch = self._epoch_of(round_)
+        return f"{epoch}-{round_}" if epoch and round_ > 0 else ""
+
     # --- whose a duel is, and what became of it -------------------------------------------------------------
 
     def known(self, duel: object) -> Asked | None:

@@ -29,6 +29,7 @@ from fastcolst.policies.answering import Answering, overflow
 from fastcolst.policies.columns import Names, features_of, order_of
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
 from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, learn_answer
+from fastcolst.policies.learned import Learned
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
@@ -38,7 +39,7 @@ from fastcolst.streams import FORK, check_rng, entropy_of, generator, label_key
 
 __all__ = ["Policy"]
 
-_MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_lock"})
+_MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_lock", "_n_kept"})
 """Attributes that a copy has of its own."""
 
 STATUS_ROUNDS = 64
@@ -80,7 +81,9 @@ class Policy(Answering, Saved):
         self._lock = new_lock()
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
-        self._answering: tuple[int, int] | None = None  # the round that is being answered, and answers before it
+        # the round that is being answered, answers before it, the share, the rater, and rows kept before it
+        self._answering: tuple[int, int, float, str | int | None, int] | None = None
+        self._learned = Learned()
         self._is_settled = False  # whether a first choice has decided what the parameters left open
         self._exploring = False
 
@@ -241,7 +244,9 @@ class Policy(Answering, Saved):
             raise ValueError("contexts are so large that a utility or a width overflows: scale the features down")
         return code
 
-    def update(self, duel: Duel | str, first_won: float, weight: float = ORDINARY) -> None:
+    def update(
+        self, duel: Duel | str, first_won: float, weight: float = ORDINARY, rater: str | int | None = None
+    ) -> None:
         """Learn the answer to a duel.
 
         Parameters
@@ -255,13 +260,16 @@ class Policy(Answering, Saved):
             How much the answer counts, positive: its loss is ``weight`` times that of an ordinary one, M gains so many
             times z z', :class:`fastcolst.SGD` goes so many times as far, and policies that count wins count so many.
             To all but SGD a whole weight is as many answers. The exploration counts answers.
+        rater : str or int, optional
+            Who answered, which :meth:`LinearPolicy.history` tells; only where the estimator keeps what it learns.
 
         Raises
         ------
         AlreadyAnsweredError, DiscardedError, ForeignDuelError, MalformedDuelError
             ValueErrors that say why no answer to the duel is awaited. The policy is as it was.
         ValueError
-            When ``first_won`` or ``weight`` is something else, or numbers would overflow. The policy is then as it was.
+            When ``first_won``, ``weight`` or ``rater`` is something else, or numbers would overflow. The policy is then
+            as it was.
         """
         with self._lock:
             # the very object that was shown, or a closer look
@@ -269,11 +277,15 @@ class Policy(Answering, Saved):
             share = outcome(first_won) if type(first_won) is not bool else 1.0 if first_won else 0.0
             if weight is not ORDINARY:
                 weight = number("weight", weight, positive=True)
+            if rater is not None:
+                rater = self._kept_rater(rater)
             # a self-duel never waits, and needs no answer
             if asked is None or (self._answering is not None and self._was_learned(asked.duel.round)):
                 return
             round_ = asked.duel.round
-            self._answering = round_, self._answered.item()
+            n_kept = self._n_kept
+            told = round_, self._answered.item(), share, rater, 0 if n_kept is None else n_kept.item()
+            self._answering = told
             before = self._kept_for(asked)
             try:
                 while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, weight):
@@ -286,6 +298,8 @@ class Policy(Answering, Saved):
                     rewind(before)
                     self._start(self._rule, before)
                 raise
+            if n_kept is not None:
+                self._note(told)
             self._pending.drop(round_)
             self._answering = None
             if self._exploring:
@@ -297,9 +311,11 @@ class Policy(Answering, Saved):
 
     def _was_learned(self, round_: int) -> bool:
         """Whether Ctrl-C came right after a round's answer was learned; another round's waits no longer then."""
-        learned, before = self._answering or (0, 0)
-        self._answering = None
-        return self._answered.item() > before and self._pending.drop(learned) and learned == round_
+        told, self._answering = self._answering, None
+        if told is None or not self._answered.item() > told[1]:
+            return False
+        self._note(told)
+        return self._pending.drop(told[0]) and told[0] == round_
 
     def discard(self, duel: Duel | str) -> None:
         """Give up waiting for the answer to a duel: nobody did. Who likes both alike answers 0.5.

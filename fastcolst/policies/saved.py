@@ -18,6 +18,7 @@ from fastcolst._files import write_atomically
 from fastcolst._version import __version__
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.labels import label_as_json, label_from_json
+from fastcolst.policies.learned import Learned
 from fastcolst.policies.packing import arrays_of, fitting, parameter_as_json, reference_of, restored
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.simulated import Simulated
@@ -32,7 +33,7 @@ MOST_HEADER = 2**22
 
 APART = frozenset(
     {"_parameters", "_n_features", "_lock", "_buffers", "_drawn_for", "_rng", "_rule", "_state", "_agent", "_answered",
-     "_chosen", "_pending", "_state_class", "_unused"}
+     "_chosen", "_pending", "_learned", "_n_kept", "_state_class", "_unused"}
 )  # fmt: skip
 """Attributes that are not plain data, or that the parameters decide. All others go into the header as they are."""
 
@@ -41,6 +42,8 @@ class Saved(Simulated):
     """A policy's face towards files."""
 
     _pending: Pending
+    _learned: Learned
+    _n_kept: NDArray[np.int64] | None
     _buffers: Buffers
     _drawn_for: int
     _unused: tuple[tuple[int, int], NDArray[np.float64]] | None = None
@@ -99,6 +102,7 @@ class Saved(Simulated):
             raise ValueError(f"the policy's parameters take {len(text):,} bytes; at most {MOST_HEADER:,} are wanted")
         arrays = {HEADER: np.frombuffer(text, np.uint8), "drawn": drawn}
         arrays |= {f"pending.{name}": value for name, value in book.items() if isinstance(value, np.ndarray)}
+        arrays |= {f"learned.{name}": value for name, value in self._learned.packed().items()}
         arrays |= dict(arrays_of(self._state, "state"))
         file = io.BytesIO()
         np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -131,6 +135,8 @@ class Saved(Simulated):
         check(state, "state")
         vars(self).update(attributes)
         self._start(self._rule, state)
+        learned = {name: arrays[f"learned.{name}"] for name in self._learned.ARRAYS}
+        self._learned.unpack(learned, 0 if self._n_kept is None else self._n_kept.item(), self._chosen.item())
         stream = dict(header["stream"])
         self._rng = Generator(SFC64())
         self._rng.bit_generator.state = {**stream, "state": {"state": np.array(stream["state"], np.uint64)}}
@@ -146,7 +152,7 @@ class Saved(Simulated):
         largest, answering = found.get("_largest", 0.0), found.get("_answering")
         if not 0.0 < largest <= LARGEST:
             odd.append("_largest")
-        if answering is not None and [*map(type, answering)] != [int, int]:
+        if answering is not None and not _is_told(answering):
             odd.append("_answering")
         names = found.get("_names") or range(self._n_features or 0)
         if len(set(names)) < len(names) or self._n_features not in (None, len(names)):
@@ -175,6 +181,14 @@ class Saved(Simulated):
             return 0
         buffers.raw[:] = numbers
         return int(self._chosen.item() + 1)
+
+
+def _is_told(answering: Any) -> bool:
+    """Whether an attribute is what a policy notes of the answer that it learns."""
+    kinds: tuple[Any, ...] = int, int, float, (str, int, type(None)), int
+    return len(answering) == len(kinds) and all(
+        isinstance(part, kind) for part, kind in zip(answering, kinds, strict=True)
+    )
 
 
 def _is_like(found: Any, own: Any) -> bool:

@@ -183,14 +183,14 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
     d = contrast.size
     counters, gram, factor = state.counters[()], state.gram, state.factor
     whitened, weighted, root = state.scratch[0], state.scratch[1], np.sqrt(weight)
-    square, n_other = 0.0, 0
+    trace, n_other = 0.0, 0  # of M with this comparison: no entry of M is larger
     for k in range(d):
         weighted[k] = root * contrast[k]
-        square += weighted[k] * weighted[k]
+        trace += gram[k, k] + weighted[k] * weighted[k]
         n_other += contrast[k] != 0.0  # the square of a tiny difference is 0 too
     if n_other == 0:
         return LEARNED
-    if not square < np.inf:
+    if not trace < np.inf:
         return OVERFLOW
     factored = counters.factored == 1
     if factored and not whiten_contrast(factor, weighted, whitened) < np.inf:

@@ -58,6 +58,10 @@ class StagewisePolicy(LinearPolicy):
         states = [linear_state(rule.estimator, n_features, ridge, exploration_rounds) for _ in range(2)]
         return StageState.of(states[0], states[1], n_stages)
 
+    def _start(self, rule: Any, state: Any) -> None:
+        super()._start(rule, state)
+        self._n_kept = None  # each stage keeps its own
+
     @property
     def n_stages(self) -> int:
         """S, the number of stages."""

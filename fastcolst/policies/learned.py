@@ -1,0 +1,306 @@
+"""What a policy learned, where its estimator keeps it: a log of it, and an answer taken out again."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._checks import LARGEST, brief, plain_text, whole_number
+from fastcolst._compile import kernel
+from fastcolst.estimation.protocol import kept, without
+from fastcolst.estimation.words import name_of
+from fastcolst.kernels.linalg import inverse_factor, rank_one_inverse, whiten_contrast
+
+if TYPE_CHECKING:
+    from fastcolst.data.answers import AnswerLog
+    from fastcolst.policies.duel import Duel
+    from fastcolst.policies.pending import Pending
+
+__all__ = ["Learned", "Remembering", "checked_rater"]
+
+
+class Learned:
+    """Which duels the rows of an estimator's history came from, and who answered them.
+
+    Attributes
+    ----------
+    rounds : array of int64
+        For each row the round of its duel, negative where the contrast was turned around since the second arm won; 0
+        for a comparison from a log. It may be shorter than the history: rows at its end are then from logs as well.
+    raters : dict of round to str or int
+        Who answered, where that was told.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = array("q")
+        self.raters: dict[int, str | int] = {}
+
+    def note(self, round_: int, share: float, rater: str | int | None, before: int, after: int) -> None:
+        """Note the answer to a duel, which took the history from so many rows to so many. A second time is none."""
+        rounds = self.rounds
+        if len(rounds) < before:
+            rounds.frombytes(bytes(8 * (before - len(rounds))))
+        if len(rounds) >= after:  # a zero contrast, of which nothing is learned, or noted already
+            return
+        if after - before == 1:
+            rounds.append(round_ if share == 1.0 else -round_)
+        else:
+            rounds.extend((round_, -round_))
+        if rater is not None:
+            self.raters[round_] = rater
+
+    def rewind(self, n_rows: int) -> None:
+        """Forget what was noted since there were so many rows."""
+        for round_ in self.rounds[n_rows:]:
+            self.raters.pop(abs(round_), None)
+        del self.rounds[n_rows:]
+
+    def rows_of(self, round_: int) -> tuple[int, int]:
+        """The rows of a duel's answer, from the first up to the second number; none where these are equal."""
+        places = np.flatnonzero(np.abs(np.frombuffer(self.rounds, np.int64)) == round_)
+        return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
+
+    def forget(self, start: int, stop: int) -> None:
+        """Forget rows that are no longer there."""
+        self.raters.pop(abs(self.rounds[start]), None)
+        del self.rounds[start:stop]
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    ARRAYS = "rounds", "rated", "raters"
+
+    def packed(self) -> dict[str, NDArray[Any]]:
+        """The arrays that :meth:`unpack` takes: rounds, rounds with a rater, and these, a line of JSON for each."""
+        lines = "\n".join(map(json.dumps, self.raters.values()))
+        return {
+            "rounds": np.array(self.rounds, np.int64),
+            "rated": np.array(list(self.raters), np.int64),
+            "raters": np.frombuffer(lines.encode(), np.uint8),
+        }
+
+    def unpack(self, packed: Mapping[str, NDArray[Any]], n_rows: int, n_rounds: int) -> None:
+        """Become what was packed, of a policy with so many rows and rounds.
+
+        Raises
+        ------
+        ValueError
+            It is nothing of such a policy.
+        """
+        for name, kind in zip(self.ARRAYS, (np.int64, np.int64, np.uint8), strict=True):
+            if packed[name].dtype != kind or packed[name].ndim != 1:
+                raise ValueError(f"learned.{name} is {packed[name].dtype} {packed[name].shape}; {kind} (n,) is wanted")
+        rounds, rated = packed["rounds"], packed["rated"]
+        asked = np.abs(rounds[rounds != 0])
+        is_new = np.append(True, asked[1:] != asked[:-1])[: len(asked)]
+        if len(rounds) > n_rows or np.any((asked < 1) | (asked > n_rounds)) or len(set(asked)) < is_new.sum():
+            raise ValueError(f"learned.rounds are no rounds of {n_rows} rows and {n_rounds} rounds, as is wanted")
+        lines = bytes(packed["raters"]).split(b"\n") if len(rated) else []
+        if len(lines) != len(rated) or len(set(rated.tolist()) - set(asked.tolist())) or len(set(rated)) < len(rated):
+            raise ValueError(f"learned.rated are {len(rated)} rounds with {len(lines)} raters; as many are wanted")
+        self.rounds = array("q", rounds.tobytes())
+        self.raters = {int(round_): checked_rater(json.loads(line)) for round_, line in zip(rated, lines, strict=True)}
+
+    def of_rows(self, n_rows: int) -> NDArray[np.int64]:
+        """``rounds`` for all rows of the history."""
+        rounds = np.zeros(n_rows, np.int64)
+        rounds[: len(self.rounds)] = self.rounds
+        return rounds
+
+
+def checked_rater(rater: Any) -> str | int:
+    """Who answered: a text or a whole number."""
+    text = plain_text(rater)
+    name = whole_number(rater) if text is None else text
+    if name is None:
+        raise ValueError(f"rater is {brief(rater)}; a text, a whole number or None is wanted")
+    return name
+
+
+@kernel
+def add_rows(contrasts: Any, weights: Any, gram: Any, factor: Any, work: Any) -> None:
+    """Add comparisons to M and to its factor, in their order, as they were added when they were learned.
+
+    contrasts (m, d), weights (m,); gram and factor (d, d) are changed, work (3, d) is overwritten. O(m d^2). The factor
+    is of no use, and to be left zero, where M is not invertible from the start.
+    """
+    weighted, whitened, scratch = work[0], work[1], work[2]
+    for row in range(contrasts.shape[0]):
+        root = np.sqrt(weights[row])
+        for k in range(contrasts.shape[1]):
+            weighted[k] = root * contrasts[row, k]
+        for i in range(contrasts.shape[1]):
+            value = weighted[i]
+            for j in range(contrasts.shape[1]):
+                gram[i, j] += value * weighted[j]
+        whiten_contrast(factor, weighted, whitened)
+        rank_one_inverse(factor, whitened, scratch)
+
+
+class Remembering:
+    """What a policy does with all that it learned, where its estimator keeps it."""
+
+    _lock: Any
+    _rule: Any
+    _state: Any
+    _pending: Pending
+    _learned: Learned
+    _n_kept: NDArray[np.int64] | None
+    _names: Any
+    _exploring: bool
+    _largest: float
+    _ridge: float
+
+    def history(self) -> AnswerLog:
+        """The log of what was learned: each answer with its weight, its rater and its duel's token, in their order.
+
+        Returns
+        -------
+        AnswerLog
+            A :class:`fastcolst.Log`, a copy. Duels stand as they were shown; of a comparison that :meth:`learn` was
+            told the winner comes first, and a tie that it was told stands as a win and a loss of half the weight.
+
+        Raises
+        ------
+        AttributeError
+            The estimator forgets what it learned: SGD at once, OnlineNewton all but its first ``history`` comparisons.
+        ValueError
+            Nothing was learned yet.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> policy = fc.CoLSTIM(2, rng=1)
+        >>> policy.update(policy.select(np.eye(2)), True, rater="ann")
+        >>> policy.update(policy.select(np.eye(2)), 0.5, weight=2.0, rater="bob")
+        >>> log = policy.history()
+        >>> log.wins.tolist(), log.weights.tolist(), log.raters
+        ([1.0, 0.5], [1.0, 2.0], ('ann', 'bob'))
+        """
+        from fastcolst.data.answers import AnswerLog  # most policies are never asked
+
+        with self._lock:
+            rows, weights = self._rows_learned("history")
+            if not len(rows):
+                raise ValueError("history is empty; a policy that has learned some answers is wanted")
+            rounds = self._learned.of_rows(len(rows))
+            raters, names = dict(self._learned.raters), self._names
+            tokens = {int(r): self._pending.token_of(int(r)) for r in np.unique(np.abs(rounds))}
+        # of a tie the half that the second arm won comes right after the other
+        is_tie = np.append((rounds[:-1] > 0) & (rounds[1:] == -rounds[:-1]), False)
+        is_rest = np.append(False, is_tie[:-1])
+        totals = weights + np.append(np.where(is_tie[:-1], weights[1:], 0.0), 0.0)
+        turned = rounds < 0
+        wins = np.where(turned, 0.0, np.where(is_tie, weights / totals, 1.0))
+        contrasts = np.where(turned[:, np.newaxis], -rows, rows)
+        asked = np.abs(rounds[~is_rest]).tolist()
+        return AnswerLog.of(
+            contrasts[~is_rest],
+            wins[~is_rest],
+            features=None if names is None else [str(name) for name in names],
+            weights=totals[~is_rest],
+            raters=tuple(raters.get(round_) for round_ in asked),
+            tokens=tuple(tokens[round_] for round_ in asked),
+        )
+
+    def retract(self, duel: Duel | str) -> None:
+        """Take an answer out again: the estimate and M are as if it had never been learned.
+
+        Parameters
+        ----------
+        duel : Duel or str
+            One that was answered, or its token. It cannot be answered again.
+
+        Raises
+        ------
+        AttributeError
+            The estimator forgets what it learned, so that no answer can be taken out of it; see :meth:`history`.
+        ForeignDuelError, MalformedDuelError
+            As for :meth:`update`.
+        ValueError
+            No answer to the duel was learned: it still waits, was discarded or retracted, or had equal arms. The policy
+            is as it was.
+
+        Notes
+        -----
+        O(m d^2) after m comparisons. theta is found anew, to the estimator's tolerance; M is added up anew, and where
+        it is no longer invertible the exploration goes on.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> policy = fc.CoLSTIM(2, ridge=1.0, rng=1)
+        >>> duel = policy.select(np.eye(2))
+        >>> policy.update(duel, True)
+        >>> policy.retract(duel.token)
+        >>> policy.theta.tolist(), policy.gram.tolist()
+        ([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
+        """
+        with self._lock:
+            self._rows_learned("retract", only_asked=True)
+            round_ = self._pending.round_of(duel)
+            start, stop = self._learned.rows_of(round_)
+            if start == stop:
+                raise ValueError(
+                    f"duel of round {round_} has taught nothing: it waits for its answer, was discarded or retracted, "
+                    "or had equal arms; one that was answered is wanted"
+                )
+            rule, state = self._rule, self._state
+            memory = without(rule.estimator, state.memory, start, stop)
+            gram, factor = self._added_up(*kept(rule.estimator, memory))
+            changed = state._replace(memory=memory, gram=gram, factor=factor)
+            if changed.estimate_is_stale(rule, True):
+                changed.refresh_estimate(rule)
+            self._learned.forget(start, stop)
+            self._start(rule, changed)
+            self._explore_anew()
+
+    def _rows_learned(self, name: str, only_asked: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What the estimator kept, or nothing where it was only asked whether it does so."""
+        if self._n_kept is None:
+            estimator = name_of(self._rule.estimator)
+            raise AttributeError(
+                f"{type(self).__name__} with {estimator} has no {name}: it does not keep all that it learns; "
+                "a policy with a single estimate and estimator=fc.MLE() is wanted"
+            )
+        if self._answering is not None:
+            self._was_learned(0)
+        return (np.empty((0, 0)), np.empty(0)) if only_asked else kept(self._rule.estimator, self._state.memory)
+
+    def _added_up(
+        self, contrasts: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """M of some comparisons, and its factor: zeros where M is not invertible, or was not wanted to be yet."""
+        d = len(self._state.gram)
+        gram = self._ridge * np.eye(d)
+        factor = np.eye(d) / np.sqrt(self._ridge) if self._ridge > 0.0 else np.zeros((d, d))
+        add_rows(contrasts, weights, gram, factor, np.empty((3, d)))
+        if self._ridge == 0.0:
+            found = inverse_factor(gram) if self._state.counters["factored"] else None
+            factor = np.zeros((d, d)) if found is None else found
+        return gram, factor
+
+    def _explore_anew(self) -> None:
+        """Count an answer less, and go on exploring where M is not invertible any longer."""
+        state = self._state
+        counters, is_known = state.counters, bool(state.factor.any())
+        counters["answered"] -= 1
+        if counters["factored"] and not is_known:
+            counters["exploration_end"] = -1
+        counters["factored"] = is_known
+        counters["untested"] = not is_known
+        self._exploring = bool(counters["exploration_end"] < 0)
+        self._largest = self._largest_allowed() if is_known else LARGEST
+
+    if TYPE_CHECKING:  # what a policy has besides
+        _answering: Any
+
+        def _start(self, rule: Any, state: Any) -> None: ...
+
+        def _was_learned(self, round_: int) -> bool: ...
+
+        def _largest_allowed(self) -> float: ...
