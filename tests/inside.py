@@ -17,7 +17,7 @@ from fastcolst.policies.learned import Learned
 from fastcolst.policies.pending import Pending, Rounds
 from fastcolst.streams import key_from
 
-SCRATCH = frozenset({"scratch", "_buffers", "_drawn_for", "_unused"})
+SCRATCH = frozenset({"scratch", "_is_noted", "_buffers", "_drawn_for", "_unused"})
 """What means nothing between calls."""
 
 TOKENS = frozenset({"epoch", "_epochs", "_first_rounds"})
@@ -45,7 +45,7 @@ def _frozen(part: Any, without: frozenset[str]) -> Any:
     elif isinstance(part, Rounds):
         part = bytes(part)
     elif isinstance(part, Learned):
-        part = {"rounds": bytes(part.rounds), "raters": part.raters}
+        part = {"rounds": np.trim_zeros(np.array(part.rounds), "b"), "raters": part.raters}
     elif isinstance(part, Pending):
         part = {name: field for name, field in vars(part).items() if name not in TOKENS}
     elif isinstance(part, tuple) and hasattr(part, "_asdict"):

@@ -140,13 +140,16 @@ def test_a_fork_has_the_answers_and_not_the_tokens():
 def test_an_answer_that_fails_and_a_batch_taken_back_leave_no_trace():
     policy = a_policy()
     answered(policy, 6)
+    policy.learn(np.ones((2, D)), np.zeros((2, D)))  # of which nothing is noted yet
     duels = duels_of(policy, 3, seed=5)
     before = snapshot(policy)
     with pytest.raises(ValueError, match="overflows"):
         policy.update_batch(duels, [True, False, True], [1.0, 1e308, 1e308], ["a", "b", "c"])
     assert snapshot(policy) == before
-    policy.update_batch(duels, [True, False, 0.5], raters=["a", "b", None])
+    policy.update(duels[0], True, rater="a")
+    policy.update_batch(duels[1:], [False, 0.5], raters=["b", None])
     log = policy.history()
+    assert log.tokens[-5:] == ("", "", *(duel.token for duel in duels))
     assert log.raters[-3:] == ("a", "b", None) and log.wins.tolist()[-3:] == [1.0, 0.0, 0.5]
 
 

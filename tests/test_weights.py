@@ -19,7 +19,7 @@ from fastcolst import reference
 D, N = 3, 5
 POLICIES = {**{name: ours for name, (ours, _) in {**LINEAR, **STAGED, **SAMPLERS}.items()}, "Random": fc.UniformPairs}
 ESTIMATORS = {
-    "sgd": (fc.SGD(), None),
+    "sgd": (fc.SGD(0.1), None),
     "online-newton": (
         fc.OnlineNewton(history=0),
         lambda model, score: reference.OnlineNewton(model, history=0, score=score),
@@ -71,7 +71,7 @@ def test_ties_and_weights_are_the_references(name, estimator, model):
     mine, options = mine._replace(score=scores[-1]), {"n_arms": N, "horizon": 100, "exploration_rounds": 8}
     policy = ours(D, comparison=compiled, estimator=mine, rng=2, **options)
     learner = theirs and theirs(plain, scores[-1])
-    twin = twin_of(D, comparison=plain, estimator=learner, score=scores[-1], **options)
+    twin = twin_of(D, comparison=plain, estimator=learner, score=scores[-1], learning_rate=0.1, **options)
     rng = np.random.default_rng(3)
     winners, losers = rng.normal(size=(2, 6, D))
     shares, weights = np.array([1.0, 0.5, 0.0, 0.25, 0.5, 1.0]), np.array([1.0, 2.0, 0.5, 3.0, 1.0, 4.0])

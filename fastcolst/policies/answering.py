@@ -15,6 +15,7 @@ from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import learn_answer
 from fastcolst.policies.learned import Learned, checked_rater
 from fastcolst.policies.pending import Pending
+from fastcolst.policies.position import shown_first
 from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Answering", "overflow"]
@@ -44,6 +45,8 @@ class Answering(Simulated):
     _learned: Learned
     _n_kept: NDArray[np.int64] | None = None
     """How many rows the estimator keeps of all that was learned; None where it does not keep all."""
+    _answering: tuple[int, int, float, str | int | None] | None
+    _is_noted: bool
     _exploring: bool
     _largest: float
 
@@ -90,10 +93,11 @@ class Answering(Simulated):
         by = [None] * m if raters is None else listed("raters", raters)
         if len(by) != m:
             raise ValueError(f"raters has {len(by)} entries for {m} duels; one for each is wanted")
-        by = [None if rater is None else self._kept_rater(rater) for rater in by]
+        by = [self._kept_rater(rater) for rater in by]
         with self._lock:
             batch = self._waiting(zip(shown, shares, counted, by, strict=True))
             kept, waiting = self._kept(), self._pending.kept()
+            self._catch_up()
             try:
                 for answer in batch.values():
                     self._learn(answer)
@@ -119,24 +123,33 @@ class Answering(Simulated):
     def _learn(self, answer: Answer) -> None:
         """Learn one answer, and end the exploration if it was the last that was wanted for that."""
         asked, share, weight, rater = answer
-        before = 0 if self._n_kept is None else self._n_kept.item()
-        while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, weight):
+        contrast = shown_first(asked.contrast) if self._position else asked.contrast
+        while code := learn_answer(self._agent, asked.code, asked.n_arms, contrast, share, weight):
             if code == OVERFLOW:
                 raise overflow(asked.duel, weight)
             self._make_ready(code, 1)
-        self._note((asked.duel.round, 0, share, rater, before))
+        if self._n_kept is not None:
+            self._learned.note(asked.duel.round, share, rater, self._n_kept.item())
         if self._exploring:
             self._end_exploration()
 
-    def _note(self, told: tuple[int, int, float, str | int | None, int]) -> None:
-        """Note whose answer a row of the history is: round, answers before it, share, rater, rows before it."""
-        if self._n_kept is not None:
-            self._learned.note(told[0], *told[2:], self._n_kept.item())
+    def _learn_unasked(self) -> None:
+        if self._answering is not None:
+            self._was_learned(0)
+        self._is_noted = False
 
-    def _kept_rater(self, rater: Any) -> str | int:
+    def _catch_up(self) -> None:
+        """Note whose all rows of the history are: those of which nothing is noted are no answers to duels."""
+        if self._answering is not None:
+            self._was_learned(0)
+        if self._n_kept is not None:
+            self._learned.cover(self._n_kept.item())
+        self._is_noted = True
+
+    def _kept_rater(self, rater: Any) -> str | int | None:
         """Who answered, checked; refused where it could not be kept."""
-        name = checked_rater(rater)
-        if self._n_kept is None:
+        name = None if rater is None else checked_rater(rater)
+        if name is not None and self._n_kept is None:
             raise ValueError(
                 f"rater is {brief(rater)}; {type(self).__name__} keeps no history that could tell who answered, and "
                 "None is wanted: only a policy with a single estimate and estimator=fc.MLE() does"
@@ -145,11 +158,14 @@ class Answering(Simulated):
 
     def _kept(self) -> tuple[Any, bool, float, int]:
         """All that learning changes, to go back to."""
+        if self._answering is not None:
+            self._was_learned(0)
         return snapshot(self._state), self._exploring, self._largest, len(self._learned.rounds)
 
     def _go_back(self, kept: tuple[Any, bool, float, int]) -> None:
         """Forget what was learned since."""
         before, self._exploring, self._largest, n_noted = kept
+        self._is_noted = False
         self._learned.rewind(n_noted)
         rewind(before)
         self._start(self._rule, before)
@@ -157,6 +173,8 @@ class Answering(Simulated):
     if TYPE_CHECKING:  # what a policy has besides
 
         def _start(self, rule: Any, state: Any) -> None: ...
+
+        def _was_learned(self, round_: int) -> bool: ...
 
         def _make_ready(self, code: int, n_comparisons: int) -> None: ...
 

@@ -146,7 +146,11 @@ class CoLSTIM(LinearPolicy):
     coupling : float or "theorem", optional
         Probability p_t that every arm gets noise of its own rather than one shared draw. None: the experiments' min(1,
         d/sqrt(t - tau) log(d T)); a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
-    allow_self_duel, max_pending, rng
+    allow_self_duel
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
+    position
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
 
     Raises
@@ -193,6 +197,7 @@ class CoLSTIM(LinearPolicy):
         clip: float | None = None,
         coupling: Coupling = None,
         allow_self_duel: bool = True,
+        position: bool = False,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

@@ -49,13 +49,14 @@ class Buffers(NamedTuple):
     contrast: NDArray[np.float64]
 
     @classmethod
-    def new(cls, rule: Any, n_arms: int, n_features: int) -> Self:
-        """For a rule, and contexts of this shape."""
+    def new(cls, rule: Any, n_arms: int, n_features: int, n_more: int = 0) -> Self:
+        """For a rule, contexts of this shape, and so many coordinates more, which are 0 in all contexts."""
+        d = n_features + n_more
         return cls(
             (n_arms, n_features),
             np.zeros(rule.n_raw(n_arms)),
-            np.empty((n_features, n_arms)),
-            np.zeros(rule.work_shape(n_arms, n_features)),  # columns of padding stay so
+            np.zeros((d, n_arms)),
+            np.zeros(rule.work_shape(n_arms, d)),  # columns of padding stay so
             np.empty(n_features),
         )
 
@@ -95,8 +96,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
         Arms as rows.
     raw : (n_raw,) float64
         The numbers of this round.
-    by_coordinate : (d, n) float64
-        Scratch for the contexts with arms as columns.
+    by_coordinate : (d or more, n) float64
+        Scratch for the contexts with arms as columns; rows beyond d stay as they are.
     work : (rows, columns) float64, of the rule's :func:`work_shape`
         Scratch.
     out : (d,) float64
@@ -262,6 +263,8 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
             continue
         for k in range(d):
             contrast[k] = contexts[k, first] - contexts[k, second]
+        if counters.position == 1:
+            contrast[d - 1] = 1.0
         share = 1.0 if first_wins(chunk, r, first, second) else 0.0
         if update(rule, state, choice, contrast, share, 1.0) != LEARNED:
             return r

@@ -31,7 +31,8 @@ class Learned:
     ----------
     rounds : array of int64
         For each row the round of its duel, negative where the contrast was turned around since the second arm won; 0
-        for a comparison from a log. It may be shorter than the history: rows at its end are then from logs as well.
+        for a comparison from a log. It may be shorter than the history: rows at its end are then from logs, or of
+        simulated rounds, for which nothing is noted before somebody asks.
     raters : dict of round to str or int
         Who answered, where that was told.
     """
@@ -40,17 +41,24 @@ class Learned:
         self.rounds = array("q")
         self.raters: dict[int, str | int] = {}
 
-    def note(self, round_: int, share: float, rater: str | int | None, before: int, after: int) -> None:
-        """Note the answer to a duel, which took the history from so many rows to so many. A second time is none."""
+    def cover(self, n_rows: int) -> None:
+        """Note that rows up to so many, as far as nothing else is noted of them, are no answers to duels."""
+        missing = n_rows - len(self.rounds)
+        if missing > 0:
+            self.rounds.frombytes(bytes(8 * missing))
+
+    def note(self, round_: int, share: float, rater: str | int | None, n_rows: int) -> None:
+        """Note the answer to a duel, of which the rows are that the history of so many has more than what is noted.
+
+        None are of a zero contrast, of which nothing is learned; nor where this was noted already.
+        """
         rounds = self.rounds
-        if len(rounds) < before:
-            rounds.frombytes(bytes(8 * (before - len(rounds))))
-        if len(rounds) >= after:  # a zero contrast, of which nothing is learned, or noted already
+        n_new = n_rows - len(rounds)
+        if n_new <= 0:
             return
-        if after - before == 1:
-            rounds.append(round_ if share == 1.0 else -round_)
-        else:
-            rounds.extend((round_, -round_))
+        rounds.append(round_ if share > 0.0 else -round_)
+        if n_new > 1:
+            rounds.append(-round_)
         if rater is not None:
             self.raters[round_] = rater
 
@@ -105,12 +113,6 @@ class Learned:
         self.rounds = array("q", rounds.tobytes())
         self.raters = {int(round_): checked_rater(json.loads(line)) for round_, line in zip(rated, lines, strict=True)}
 
-    def of_rows(self, n_rows: int) -> NDArray[np.int64]:
-        """``rounds`` for all rows of the history."""
-        rounds = np.zeros(n_rows, np.int64)
-        rounds[: len(self.rounds)] = self.rounds
-        return rounds
-
 
 def checked_rater(rater: Any) -> str | int:
     """Who answered: a text or a whole number."""
@@ -154,6 +156,7 @@ class Remembering:
     _exploring: bool
     _largest: float
     _ridge: float
+    _position: bool
 
     def history(self) -> AnswerLog:
         """The log of what was learned: each answer with its weight, its rater and its duel's token, in their order.
@@ -161,8 +164,8 @@ class Remembering:
         Returns
         -------
         AnswerLog
-            A :class:`fastcolst.Log`, a copy. Duels stand as they were shown; of a comparison that :meth:`learn` was
-            told the winner comes first, and a tie that it was told stands as a win and a loss of half the weight.
+            A :class:`fastcolst.Log`, a copy. Duels stand as they were shown; of a comparison from a log the winner
+            comes first, unless ``position=True``, and a tie from a log is a win and a loss of half the weight.
 
         Raises
         ------
@@ -187,14 +190,15 @@ class Remembering:
             rows, weights = self._rows_learned("history")
             if not len(rows):
                 raise ValueError("history is empty; a policy that has learned some answers is wanted")
-            rounds = self._learned.of_rows(len(rows))
-            raters, names = dict(self._learned.raters), self._names
+            rounds = np.array(self._learned.rounds, np.int64)
+            raters, names, turned = dict(self._learned.raters), self._names, rounds < 0
+            if self._position:  # who was shown first is known of all
+                rows, turned = rows[:, :-1], rows[:, -1] < 0.0
             tokens = {int(r): self._pending.token_of(int(r)) for r in np.unique(np.abs(rounds))}
         # of a tie the half that the second arm won comes right after the other
         is_tie = np.append((rounds[:-1] > 0) & (rounds[1:] == -rounds[:-1]), False)
         is_rest = np.append(False, is_tie[:-1])
         totals = weights + np.append(np.where(is_tie[:-1], weights[1:], 0.0), 0.0)
-        turned = rounds < 0
         wins = np.where(turned, 0.0, np.where(is_tie, weights / totals, 1.0))
         contrasts = np.where(turned[:, np.newaxis], -rows, rows)
         asked = np.abs(rounds[~is_rest]).tolist()
@@ -267,8 +271,7 @@ class Remembering:
                 f"{type(self).__name__} with {estimator} has no {name}: it does not keep all that it learns; "
                 "a policy with a single estimate and estimator=fc.MLE() is wanted"
             )
-        if self._answering is not None:
-            self._was_learned(0)
+        self._catch_up()
         return (np.empty((0, 0)), np.empty(0)) if only_asked else kept(self._rule.estimator, self._state.memory)
 
     def _added_up(
@@ -297,10 +300,9 @@ class Remembering:
         self._largest = self._largest_allowed() if is_known else LARGEST
 
     if TYPE_CHECKING:  # what a policy has besides
-        _answering: Any
 
         def _start(self, rule: Any, state: Any) -> None: ...
 
-        def _was_learned(self, round_: int) -> bool: ...
+        def _catch_up(self) -> None: ...
 
         def _largest_allowed(self) -> float: ...

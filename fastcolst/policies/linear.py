@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, check_memory, count, feature_rows, number, positive_numbers, shares
+from fastcolst._checks import LARGEST, answer, check_memory, count, feature_rows, number, positive_numbers, shares
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import snapshot
-from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, n_kept, status
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
-from fastcolst.policies.kernels import agent_is_stale, learn_log
+from fastcolst.policies.kernels import Buffers, agent_is_stale, learn_log
 from fastcolst.policies.learned import Remembering
 from fastcolst.policies.policy import Policy
+from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 
 __all__ = ["LinearPolicy"]
@@ -68,15 +69,17 @@ class LinearPolicy(Remembering, Policy):
         ridge = number("ridge", ridge)
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
-        d = self._n_features
-        check_memory("n_features", d, 8 * MATRICES * d * d)
+        self._position = answer(self._parameters.get("position", False), "position")
+        d = self._n_features + self._position
+        check_memory("n_features", self._n_features, 8 * MATRICES * d * d)
         try:
             state = self._new_state(rule, d, ridge, tau)
         except MemoryError:
             raise ValueError(
                 f"estimator is {self._parameters['estimator']!r}; there is no memory for what it remembers of "
-                f"n_features={d}: less is wanted"
+                f"n_features={self._n_features}: less is wanted"
             ) from None
+        state.counters["position"] = self._position
         self._begin(rule, state)
         self._ridge = ridge
         if ridge > 0.0:
@@ -88,6 +91,13 @@ class LinearPolicy(Remembering, Policy):
     def _start(self, rule: Any, state: Any) -> None:
         super()._start(rule, state)
         self._n_kept = n_kept(rule.estimator, state.memory)
+
+    def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
+        return Buffers.new(self._rule, n_arms, n_features, int(self._position))
+
+    def _of_features(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What of a vector or the columns of a matrix belongs to the features; the last one may be position's."""
+        return theta[..., : self._n_features]
 
     def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
         return linear_state(rule.estimator, n_features, ridge, exploration_rounds)
@@ -108,7 +118,8 @@ class LinearPolicy(Remembering, Policy):
         weights : (m,) array_like of positive numbers, optional
             How much each comparison counts; see :meth:`update`. None: 1.
         outcomes : (m,) array_like of bool, or of numbers from 0 to 1, optional
-            The share of the win that the row of ``winners`` had after all: 0.5 in a tie. None: all of it.
+            The share of the win that the row of ``winners`` had after all: 0.5 in a tie. None: all of it. With
+            ``position=True`` the rows of ``winners`` are what was shown first, and outcomes must say what won.
 
         Raises
         ------
@@ -119,6 +130,10 @@ class LinearPolicy(Remembering, Policy):
         -----
         The rounds do not advance, but the comparisons count towards the exploration.
         """
+        if self._position and outcomes is None:
+            raise ValueError(
+                "outcomes is None; with position=True rows of winners are what was shown first, and who won is wanted"
+            )
         won, lost = features_of("winners", winners), features_of("losers", losers)
         with self._lock:
             contrasts, names = self._contrasts("winners", won, "losers", lost)
@@ -175,6 +190,9 @@ class LinearPolicy(Remembering, Policy):
     ) -> None:
         """Learn comparisons, all or none, with predictions where ``out`` is not empty; ``name`` is for messages."""
         kept = self._kept()
+        self._learn_unasked()
+        if self._position:
+            contrasts = shown_first(contrasts)
         columns = contrasts, won.astype(np.float64), np.ones(len(won)) if weights is None else weights, out
         self._make_room(len(contrasts))
         n_learned = 0
@@ -226,14 +244,40 @@ class LinearPolicy(Remembering, Policy):
     def theta(self) -> NDArray[np.float64]:
         """The estimate, (n_features,) float64; a copy."""
         with self._lock:
-            theta: NDArray[np.float64] = self._estimate().theta.copy()
-            return theta
+            return self._of_features(self._estimate().theta).copy()
 
     @property
     def gram(self) -> NDArray[np.float64]:
         """M, the sum of z z' over what was learned plus the ridge, (n_features, n_features) float64; a copy."""
         with self._lock:
-            return self._state.gram.copy()
+            return self._of_features(self._state.gram[: self._n_features]).copy()
+
+    @property
+    def position_advantage(self) -> PositionAdvantage:
+        """What being shown first is worth, with its standard error where the estimator has an information matrix.
+
+        Raises
+        ------
+        AttributeError
+            The policy was built without ``position=True``.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> rng = np.random.default_rng(0)
+        >>> contrasts = rng.normal(size=(2000, 2))
+        >>> wins = contrasts[:, 0] + 0.5 + rng.logistic(size=2000) > 0
+        >>> policy = fc.CoLSTIM(2, position=True)
+        >>> predicted = policy.learn_and_predict(contrasts, wins)
+        >>> advantage, error = policy.position_advantage
+        >>> bool(abs(advantage - 0.5) < 3 * error), policy.theta.shape
+        (True, (2,))
+        """
+        if not self._position:
+            raise AttributeError("position_advantage is not estimated; a policy built with position=True is wanted")
+        with self._lock:
+            memory = self._estimate()
+            return advantage_of(memory.theta, information(self._rule.estimator, memory))
 
     @property
     def status(self) -> str:
@@ -269,7 +313,7 @@ class LinearPolicy(Remembering, Policy):
         given = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
             rows = self._named_rows("contexts", given, "(n_arms, n_features)")
-            utilities: NDArray[np.float64] = rows @ self._estimate().theta
+            utilities: NDArray[np.float64] = rows @ self._of_features(self._estimate().theta)
             return utilities
 
     def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
@@ -282,11 +326,11 @@ class LinearPolicy(Remembering, Policy):
             rows = self._named_rows("contexts", given, "(n_arms, n_features)")
             if not self._state.counters["factored"]:
                 return np.full(len(rows), np.inf)
-            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._state.factor.T, axis=1)
+            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._of_features(self._state.factor).T, axis=1)
             return widths
 
     def probability(self, first: ArrayLike, second: ArrayLike) -> Any:
-        """P(first beats second) under the estimate, F((x_first - x_second)'theta).
+        """P(first beats second) under the estimate, F((x_first - x_second)'theta), whichever of them is shown first.
 
         Parameters
         ----------
@@ -301,7 +345,7 @@ class LinearPolicy(Remembering, Policy):
         ndim = 1 if one.rows.ndim == 1 else 2
         with self._lock:
             contrasts, self._names = self._contrasts("first", one, "second", other, ndim)
-            margins = np.atleast_1d(contrasts @ self._estimate().theta)
+            margins = np.atleast_1d(contrasts @ self._of_features(self._estimate().theta))
         out = np.empty_like(margins)
         probabilities(self._rule.model, margins, out)
         return float(out[0]) if ndim == 1 else out
@@ -401,7 +445,7 @@ class LinearPolicy(Remembering, Policy):
 
     def _warm_object(self) -> None:
         super()._warm_object()
-        row = np.zeros((1, len(self._state.gram)))
+        row = np.zeros((1, self._n_features or 1))
         row[0, 0] = 1.0
         twin = self._fresh(rng=0)
         twin.learn_and_predict(row, [True])

@@ -113,6 +113,9 @@ LINEAR = {
     "ridge": """float, default 0.0
         Added to the diagonal of the Gram matrix M, and the estimator's penalty on theta unless that says one of its
         own. With 0 the exploration goes on until M is invertible.""",
+    "position": """bool, default False
+        Whether to estimate the advantage of being shown first, beside theta: ``position_advantage`` reports it, and
+        utilities and choices leave it out. To M and to sqrt(d log T) it is a feature more.""",
     "exploration_rounds": """int, optional
         tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: n_features * n_arms.""",
     "width_scale": """float, optional

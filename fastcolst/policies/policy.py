@@ -33,6 +33,7 @@ from fastcolst.policies.learned import Learned
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
+from fastcolst.policies.position import shown_first
 from fastcolst.policies.protocol import check_rule, draw_block
 from fastcolst.policies.saved import Saved
 from fastcolst.streams import FORK, check_rng, entropy_of, generator, label_key
@@ -81,8 +82,9 @@ class Policy(Answering, Saved):
         self._lock = new_lock()
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
-        # the round that is being answered, answers before it, the share, the rater, and rows kept before it
-        self._answering: tuple[int, int, float, str | int | None, int] | None = None
+        # the round that is being answered, answers before it, the share and the rater
+        self._answering: tuple[int, int, float, str | int | None] | None = None
+        self._is_noted = True
         self._learned = Learned()
         self._is_settled = False  # whether a first choice has decided what the parameters left open
         self._exploring = False
@@ -275,20 +277,19 @@ class Policy(Answering, Saved):
             # the very object that was shown, or a closer look
             asked = self._pending.known(duel) or self._pending.find(duel)
             share = outcome(first_won) if type(first_won) is not bool else 1.0 if first_won else 0.0
-            if weight is not ORDINARY:
-                weight = number("weight", weight, positive=True)
-            if rater is not None:
-                rater = self._kept_rater(rater)
+            if weight is not ORDINARY or rater is not None:
+                weight, rater = number("weight", weight, positive=True), self._kept_rater(rater)
             # a self-duel never waits, and needs no answer
             if asked is None or (self._answering is not None and self._was_learned(asked.duel.round)):
                 return
             round_ = asked.duel.round
-            n_kept = self._n_kept
-            told = round_, self._answered.item(), share, rater, 0 if n_kept is None else n_kept.item()
-            self._answering = told
+            if not self._is_noted:
+                self._catch_up()
+            self._answering = round_, self._answered.item(), share, rater
             before = self._kept_for(asked)
+            contrast = shown_first(asked.contrast) if self._position else asked.contrast
             try:
-                while code := learn_answer(self._agent, asked.code, asked.n_arms, asked.contrast, share, weight):
+                while code := learn_answer(self._agent, asked.code, asked.n_arms, contrast, share, weight):
                     if code == OVERFLOW:
                         self._answering = None
                         raise overflow(asked.duel, weight)
@@ -298,8 +299,8 @@ class Policy(Answering, Saved):
                     rewind(before)
                     self._start(self._rule, before)
                 raise
-            if n_kept is not None:
-                self._note(told)
+            if self._n_kept is not None:
+                self._learned.note(round_, share, rater, self._n_kept.item())
             self._pending.drop(round_)
             self._answering = None
             if self._exploring:
@@ -314,7 +315,8 @@ class Policy(Answering, Saved):
         told, self._answering = self._answering, None
         if told is None or not self._answered.item() > told[1]:
             return False
-        self._note(told)
+        if self._n_kept is not None:
+            self._learned.note(told[0], told[2], told[3], self._n_kept.item())
         return self._pending.drop(told[0]) and told[0] == round_
 
     def discard(self, duel: Duel | str) -> None:

@@ -185,7 +185,7 @@ class Saved(Simulated):
 
 def _is_told(answering: Any) -> bool:
     """Whether an attribute is what a policy notes of the answer that it learns."""
-    kinds: tuple[Any, ...] = int, int, float, (str, int, type(None)), int
+    kinds: tuple[Any, ...] = int, int, float, (str, int, type(None))
     return len(answering) == len(kinds) and all(
         isinstance(part, kind) for part, kind in zip(answering, kinds, strict=True)
     )

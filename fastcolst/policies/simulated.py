@@ -46,6 +46,8 @@ class Simulated:
     _answered: NDArray[np.int64]
     _chosen: NDArray[np.int64]
     _is_settled: bool
+    _position: bool = False
+    """Whether the advantage of being shown first is estimated, as a coordinate more."""
 
     def _start(self, rule: Any, state: Any) -> None:
         """Go on with a state, which kernels know by a handle."""
@@ -108,6 +110,9 @@ class Simulated:
                 self._settle(n, d)
                 self._is_settled = True
             self._make_room(m)
+            self._learn_unasked()
+            if self._position:
+                chunk = chunk._replace(contexts=np.pad(chunk.contexts, ((0, 0), (0, 1), (0, 0))))
             while True:
                 rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
                 more = play(self._agent, self._rng, rest, trace[played:])
@@ -144,6 +149,9 @@ class Simulated:
             return False
         self._state.refresh_estimate(self._rule)
         return True
+
+    def _learn_unasked(self) -> None:
+        """Note that what is learned next is no answer to a duel."""
 
     def _make_room(self, n_comparisons: int) -> None:
         """Make room for comparisons, where the estimator keeps them."""

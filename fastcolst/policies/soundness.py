@@ -41,7 +41,9 @@ def check(part: Any, name: str) -> None:
     elif part.dtype == COUNTERS:
         for field in COUNTERS.names or ():
             lowest, highest = (-1 if field == "exploration_end" else 0), 2**62
-            check_range(part[field], f"{name}.{field}", lowest, 1 if field in ("factored", "untested") else highest)
+            check_range(
+                part[field], f"{name}.{field}", lowest, 1 if field in ("factored", "untested", "position") else highest
+            )
     elif part.dtype == PROGRESS_RECORD:
         check_range(part["status"], f"{name}.status", 0, len(STATUSES) - 1)
         for field in ("learned", "solved", "passes", "rows_passed", "since_renewal"):

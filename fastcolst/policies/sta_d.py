@@ -90,7 +90,7 @@ class StaD(StagewisePolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     horizon, comparison, estimator, ridge
         As in :data:`fastcolst.policies.parameters.STAGEWISE`.
-    exploration_rounds, width_scale, max_pending, rng
+    exploration_rounds, width_scale, position, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -140,6 +140,7 @@ class StaD(StagewisePolicy):
         ridge: float = 0.0,
         exploration_rounds: int | None = None,
         width_scale: float | None = None,
+        position: bool = False,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

@@ -51,6 +51,7 @@ COUNTERS = np.dtype(
                 ("exploration_end", np.int64),
                 ("factored", np.int64),
                 ("untested", np.int64),
+                ("position", np.int64),
             ],
             align=True,
         ),
@@ -61,7 +62,8 @@ COUNTERS = np.dtype(
 chosen: rounds in which arms were chosen. answered: answers learned. logged: comparisons learned from logs, which count
 towards the exploration. exploration_rounds: tau. exploration_end: rounds chosen when the exploration ended; -1 before.
 factored: 1 when the Gram matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it
-was last tested for that.
+was last tested for that. position: 1 where the last coordinate is that of the arm shown first, 0 in contexts and 1 in
+contrasts.
 """
 
 

@@ -168,7 +168,11 @@ class SupCoLSTIM(StagewisePolicy):
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
     coupling : float or "theorem", optional
         Probability p_t that every arm gets noise of its own; see :class:`CoLSTIM`.
-    allow_self_duel, max_pending, rng
+    allow_self_duel
+        As in :data:`fastcolst.policies.parameters.PERTURBED`.
+    position
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
 
     Raises
@@ -224,6 +228,7 @@ class SupCoLSTIM(StagewisePolicy):
         clip: float | None = None,
         coupling: Coupling = None,
         allow_self_duel: bool = True,
+        position: bool = False,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

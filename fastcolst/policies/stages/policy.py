@@ -97,7 +97,8 @@ class StagewisePolicy(LinearPolicy):
                 s = 1  # all are alike
             memory, gram = self._memory_of(s), state.gram if s == 1 else state.later.gram[s - 2]
             status = self._status_of(memory) if opened else "exploring"
-            return Stage(memory.theta.copy(), gram.copy(), int(state.learned[s - 1]), status)
+            theta, gram = self._of_features(memory.theta), self._of_features(gram[: self._n_features])
+            return Stage(theta.copy(), gram.copy(), int(state.learned[s - 1]), status)
 
     def audit(self) -> float:
         """The largest distance, over the stages, of theta from the exact estimate, in standard errors.
