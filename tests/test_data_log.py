@@ -55,8 +55,6 @@ def test_a_log_keeps_shares_and_weights():
     log = Log.from_arrays(np.ones((3, 1)), [1, 0.5, 0.25], weights=[1, 2, 0.5])
     assert log.wins.tolist() == [1.0, 0.5, 0.25] and log.weights.tolist() == [1.0, 2.0, 0.5]
     assert not log.wins.flags.writeable and not log.weights.flags.writeable
-    contrasts, wins, trials = log.tallied()
-    assert contrasts is log.contrasts and wins.tolist() == [1.0, 1.0, 0.125] and trials is log.weights
     assert Log.from_arrays(np.ones((2, 1)), [1.0, 0.0]).wins.dtype == np.bool_
     for weights, message in ([[1.0], r"weights has shape \(1,\)"], [[1.0, 0.0], r"weights\[1\] is 0.0; a positive"]):
         with pytest.raises(ValueError, match=message):

@@ -80,7 +80,7 @@ def _groups(names: list[str], request: Request) -> tuple[list[list[str]], tuple[
             return [], ()
         raise ValueError(
             f"say where the features are, with first and second, with contrast, or with items; {request.path!r} has "
-            f"the columns {_listed(names)}{_perhaps_separated(names)}"
+            f"the columns {_listed(names)}"
         )
     if isinstance(request.first, str) != isinstance(request.second, str):
         raise ValueError("first and second must both be patterns, or both be lists of columns")
@@ -96,14 +96,6 @@ def _groups(names: list[str], request: Request) -> tuple[list[list[str]], tuple[
         odd = list(longer)[min(len(first), len(second)) :]
         raise ValueError(f"{name} has columns without a partner: {_listed(odd)}")
     return [list(first), list(second)], tuple(f"{a} - {b}" for a, b in zip(first, second, strict=True))
-
-
-def _perhaps_separated(names: list[str]) -> str:
-    """What there is to say of a table with a single column whose name looks like several."""
-    for sep, typed in ((";", "';'"), ("\t", "'\\t'"), ("|", "'|'")):
-        if len(names) == 1 and sep in names[0]:
-            return f"; columns with {typed} between them want sep={typed} (--sep {typed})"
-    return ""
 
 
 def _paired_by_key(
@@ -129,14 +121,12 @@ def _matching(wanted: Columns, names: list[str], option: str, path: str) -> dict
         check_unique(columns, option)
         absent = [column for column in columns if column not in names]
         if absent or not columns:
-            seen = f"{_listed(names)}{_perhaps_separated(names)}"
-            raise ValueError(f"{option} names {_listed(absent) or 'nothing'}; {path!r} has {seen}")
+            raise ValueError(f"{option} names {_listed(absent) or 'nothing'}; {path!r} has {_listed(names)}")
         return dict.fromkeys(columns, ())
     expression = _capturing(wanted)
     found = {name: match.groups() for name in names if (match := expression.fullmatch(name))}
     if not found:
-        seen = f"{_listed(names)}{_perhaps_separated(names)}"
-        raise ValueError(f"{option}={wanted!r} matches no column; {path!r} has {seen}")
+        raise ValueError(f"{option}={wanted!r} matches no column; {path!r} has {_listed(names)}")
     return found
 
 
@@ -190,7 +180,7 @@ def named(name: str | None, defaults: tuple[str, ...], names: Iterable[str], opt
         if candidate in available:
             return candidate
     asked = " or ".join(map(repr, defaults)) if name is None else repr(name)
-    raise ValueError(f"{option}: {path!r} has no {asked}; it has {_listed(available)}{_perhaps_separated(available)}")
+    raise ValueError(f"{option}: {path!r} has no {asked}; it has {_listed(available)}")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,8 +6,9 @@ nearly all of them 0, and 8 MB of places.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -105,22 +106,24 @@ class IndexedContrasts:
 
     def _dense(self, rows: Any) -> NDArray[np.float64]:
         """Rows written out. O(n d) for n of them."""
-        chosen = self.first[rows], self.second[rows]
-        dense = np.zeros((len(chosen[0]), self.shape[1]))
-        start = 0
-        for block, size in enumerate(self.sizes):
-            for places, one in zip((places[:, block] for places in chosen), (1.0, -1.0), strict=True):
-                there = np.flatnonzero(places >= 0)
-                dense[there, start + places[there]] += one  # one place a row: no entry is there twice
-            start += size
+        first, second = self.first[rows], self.second[rows]
+        dense = np.zeros((len(first), self.shape[1]))
+        for there, columns, one in self._entries(first, second):
+            dense[there, columns] += one  # one column a row: no entry is there twice
         if self.others is not None:
-            dense[:, start:] = self.others[rows]
+            dense[:, sum(self.sizes) :] = self.others[rows]
         return dense
 
-    def take(self, rows: NDArray[Any]) -> Self:
-        """These of the rows, by number or by a mask."""
-        others = None if self.others is None else self.others[rows]
-        return type(self)(self.first[rows], self.second[rows], self.sizes, others)
+    def _entries(
+        self, first: NDArray[np.int32], second: NDArray[np.int32]
+    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], float]]:
+        """Rows and columns of the entries 1 and -1, for one block and side after the other."""
+        start = 0
+        for block, size in enumerate(self.sizes):
+            for places, one in ((first[:, block], 1.0), (second[:, block], -1.0)):
+                there = np.flatnonzero(places >= 0).astype(PLACE)
+                yield there, start + places[there], one
+            start += size
 
     def mean_squares(self) -> NDArray[np.float64]:
         """The mean of z_k^2 for each column, (d,) float64. O(m) for each block."""
@@ -134,30 +137,16 @@ class IndexedContrasts:
             means.append(np.mean(self.others**2, axis=0))
         return np.concatenate(means)
 
-    def tallied(
-        self, wins: NDArray[np.float64], trials: NDArray[np.float64]
-    ) -> tuple[IndexedContrasts, NDArray[np.float64], NDArray[np.float64]]:
-        """Distinct contrasts, in one order each, with their wins and trials added up: z lost is -z won."""
-        columns = np.concatenate([self.first, self.second], axis=1)
-        turned = np.concatenate([self.second, self.first], axis=1)
-        swap = _comes_before(turned, columns)
-        columns[swap] = turned[swap]
-        distinct, which = np.unique(columns, axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        sums = np.zeros((2, len(distinct)))
-        for out, part in zip(sums, (np.where(swap, trials - wins, wins), trials), strict=True):
-            np.add.at(out, which, part)
-        n_blocks = len(self.sizes)
-        return IndexedContrasts(distinct[:, :n_blocks], distinct[:, n_blocks:], self.sizes), sums[0], sums[1]
+    def tocsr(self) -> Any:
+        """All of it as a SciPy matrix of compressed rows, as :func:`fastcolst.fit` takes it. O(m) for each block."""
+        from scipy import sparse
 
-
-def _comes_before(some: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
-    """Rows that come before their counterparts, in the order of words in a dictionary."""
-    differ = some != others
-    place = np.argmax(differ, axis=1)
-    rows = np.arange(len(some))
-    before: NDArray[np.bool_] = some[rows, place] < others[rows, place]
-    return before
+        rows, columns, ones = zip(*self._entries(self.first, self.second), strict=True)
+        values = np.repeat(ones, [len(there) for there in rows])
+        places = np.concatenate(rows), np.concatenate(columns)
+        matrix = sparse.csr_matrix((values, places), shape=(len(self), sum(self.sizes)))
+        matrix.eliminate_zeros()  # of a thing and itself the entries add up to 0
+        return matrix if self.others is None else sparse.csr_matrix(sparse.hstack([matrix, self.others]))
 
 
 def _places(name: str, value: Any, sizes: tuple[int, ...]) -> NDArray[np.int32]:

@@ -179,18 +179,6 @@ class Log:
         sizes: NDArray[np.float64] = units * np.sqrt(np.mean((contrasts / units) ** 2, axis=0))
         return sizes
 
-    def tallied(self) -> tuple[NDArray[np.float64] | IndexedContrasts, NDArray[np.float64], NDArray[np.float64]]:
-        """The comparisons as :func:`fastcolst.fit` takes them: contrasts (n, d), wins (n,) and trials (n,).
-
-        Where all features are one-hot, n is the number of distinct pairs and no longer that of comparisons: each pair
-        stands in one order, with what its first won of both.
-        """
-        trials = np.ones(len(self)) if self.weights is None else self.weights
-        wins = trials * self.wins
-        if isinstance(self.contrasts, IndexedContrasts) and self.contrasts.others is None:
-            return self.contrasts.tallied(wins, trials)
-        return self.contrasts, wins, trials
-
 
 def _checked_contrasts(contrasts: Any) -> NDArray[np.float64] | IndexedContrasts:
     if isinstance(contrasts, IndexedContrasts):

@@ -216,7 +216,10 @@ def read_csv(file: BinaryIO, path: str, compression: str | None, sep: str, decim
 
 
 def _check_text(file: BinaryIO, path: str, compression: str | None, sep: str) -> None:
-    """Look through a table for what would take too much memory: compressed text does not tell how long it is."""
+    """Look through a table for what would take too much memory: compressed text does not tell how long it is.
+
+    And for another mark between the columns than was said.
+    """
     held = os.fstat(file.fileno()).st_size
     text = file if compression is None else gzip.GzipFile(fileobj=file)
     size = 0
@@ -225,9 +228,14 @@ def _check_text(file: BinaryIO, path: str, compression: str | None, sep: str) ->
         check_claim(path, "the table", size, held)
     text.seek(0)
     lines = (line.decode("latin-1") for line in text)  # what is ASCII is the same in UTF-8
-    n_columns = len(next(filter(None, csv.reader(lines, delimiter=sep)), ()))
-    if n_columns > MOST_COLUMNS:
-        raise FileFormatError(f"{path!r} has {n_columns:,} columns; at most {MOST_COLUMNS:,} are wanted")
+    head = next(filter(None, csv.reader(lines, delimiter=sep)), [])
+    if len(head) > MOST_COLUMNS:
+        raise FileFormatError(f"{path!r} has {len(head):,} columns; at most {MOST_COLUMNS:,} are wanted")
+    for mark in (mark for mark in ";\t|," if len(head) == 1 and mark in head[0]):
+        typed = repr(mark)
+        raise FileFormatError(
+            f"{path!r} has {sep!r} nowhere in its first line, {brief(head[0])}; sep={typed} (--sep {typed}) is wanted"
+        )
 
 
 def read_parquet(file: BinaryIO, path: str) -> Any:
