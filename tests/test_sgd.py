@@ -148,6 +148,16 @@ def test_one_hot_features_are_of_size_one_however_rare():
     )
 
 
+def test_sizes_are_saved_with_the_policy(tmp_path):
+    log = logistic_log(9, 60, [1.0, 100.0, 0.01])
+    policy = fc.CoLSTIM(3, estimator=fc.SGD(0.1, standardize=True))
+    policy.learn_and_predict(log.contrasts[:40], log.wins[:40])
+    policy.save(tmp_path / "policy")
+    loaded = fc.load_policy(tmp_path / "policy")
+    rest = log.contrasts[40:], log.wins[40:]
+    assert loaded.learn_and_predict(*rest).tolist() == policy.learn_and_predict(*rest).tolist()
+
+
 def test_tiny_features_and_sums_that_overflow():
     policy = fc.CoLSTIM(2, estimator=fc.SGD(0.5, standardize=True), ridge=1.0)
     policy.learn_and_predict([[1e-170, 1.0], [1e130, 0.5]], [True, False])
