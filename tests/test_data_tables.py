@@ -317,6 +317,8 @@ def test_items_by_name_are_rated(tmp_path, capsys):
     frame.to_parquet(path)
     asked = ["replay", str(path), "--items", "left", "right", "--outcome", "winner", "--estimator", "sgd"]
     assert main([*asked, "--learning-rate", "0.05"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    out = capsys.readouterr().out
+    assert "of items only differences between coefficients are known" in out
+    rows = [line.split() for line in out.splitlines()]
     rated = {row[0]: float(row[1]) for row in rows if row and row[0] in names}
     assert sorted(rated, key=rated.get) == list(names)
