@@ -6,7 +6,6 @@ import importlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -360,41 +359,6 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == ["policy.npz"]
     with pytest.raises(ValueError, match="path is 3; a path is wanted"):
         policy.save(3)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no kill -9")
-def test_kill_9_during_a_save_leaves_the_old_or_the_new_file(tmp_path):
-    path = tmp_path / "policy.npz"
-    moments = np.random.default_rng(1)
-    for _ in range(2):
-        kill_while_saving(path, moments.uniform(0.0, 0.03))
-        assert fc.load_policy(path).round in (1, 2)
-
-
-SAVER = """
-import sys
-import numpy as np, fastcolst as fc
-policy = fc.CoLSTIM(30, ridge=1.0, estimator=fc.OnlineNewton(history=2000), rng=1)
-rng = np.random.default_rng(1)
-policy.learn(*rng.normal(size=(2, 1500, 30)))
-policy.select(rng.normal(size=(2, 30)))
-one = policy.fork(1)
-policy.select(rng.normal(size=(2, 30)))
-policy.save(sys.argv[1])
-print("ready", flush=True)
-while True:
-    one.save(sys.argv[1])
-    policy.save(sys.argv[1])
-"""
-
-
-def kill_while_saving(path: Path, seconds: float) -> None:
-    """Let a process save two policies in turn, and end it so long after the first time."""
-    with subprocess.Popen([sys.executable, "-c", SAVER, path], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        process.send_signal(signal.SIGKILL)
 
 
 # --- classes of one's own -------------------------------------------------------------------------------------

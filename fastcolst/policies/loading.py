@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastcolst._checks import brief, memory_bound, path_text
+from fastcolst._checks import answer, brief, memory_bound, path_text
 from fastcolst._code import Code, changed_code, own_code
 from fastcolst._files import ALWAYS_GRANTED, Arrays, FileFormatError, decoding, open_arrays
 from fastcolst.policies.packing import class_of, parameter_from_json
@@ -42,6 +42,8 @@ def load_policy(path: str | os.PathLike[str], *, accept_changed_code: bool = Fal
 
     Raises
     ------
+    ValueError
+        ``path`` is no path, or ``accept_changed_code`` neither True nor False.
     FileFormatError
         The file is truncated, damaged, no policy, or one of a newer format; or it names a class that was not imported,
         or whose code has changed.
@@ -67,9 +69,9 @@ def load_policy(path: str | os.PathLike[str], *, accept_changed_code: bool = Fal
     >>> again.round, again.pending
     (1, 0)
     """
-    path = path_text("path", path)
+    path, accepts = path_text("path", path), answer(accept_changed_code, "accept_changed_code")
     with open_arrays(path, stored=True) as arrays, decoding(path, "policy ", "cannot be loaded"):
-        return _loaded(arrays, accept_changed_code)
+        return _loaded(arrays, accepts)
 
 
 def _loaded(file: Arrays, accepts: bool) -> Policy:

@@ -64,12 +64,15 @@ def class_of(name: Any) -> Any:
         if not isinstance(found, type):
             raise ValueError(f"the class {name!r} is not known; a newer fastcolst, or the class registered, is wanted")
         return found
-    found = _imported(name)
-    if not isinstance(found, type):
+    module = name.partition(":")[0]
+    if module not in sys.modules:
         raise ValueError(
             f"the class {name} is in no module that was imported, and a file does not have one imported; importing "
-            f"{name.partition(':')[0]} before is wanted"
+            f"{module} before is wanted"
         )
+    found = _imported(name)
+    if not isinstance(found, type):
+        raise ValueError(f"{name} is not in its module, or no class, as is wanted")
     return found
 
 

@@ -154,8 +154,8 @@ class Saved(Simulated):
             odd.append("_largest")
         if answering is not None and not _is_told(answering):
             odd.append("_answering")
-        names = found.get("_names") or range(self._n_features or 0)
-        if len(set(names)) < len(names) or self._n_features not in (None, len(names)):
+        names = found.get("_names")
+        if names is not None and (len(set(names)) < len(names) or self._n_features not in (None, len(names))):
             odd.append("_names")
         if odd:
             shown = ", ".join(f"{name[1:]}: {brief(found.get(name))}" for name in odd)

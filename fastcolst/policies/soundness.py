@@ -7,6 +7,7 @@ are known here.
 
 from __future__ import annotations
 
+import re
 from functools import singledispatch
 from typing import Any
 
@@ -21,8 +22,8 @@ __all__ = ["MOST_WINS", "check", "check_range"]
 MOST_WINS = 1e100
 """With more, and with less than none, the loop that draws a Beta variate need not end."""
 
-FINITE = frozenset({"theta", "gram", "factor"})
-"""Fields that hold finite numbers, whichever state or memory has them."""
+FINITE = re.compile(r"\.theta$|^(?!.*\.memory\.).*\.(gram|factor)$")
+"""Names of arrays of finite numbers: the factor in an estimator's memory need not mean anything."""
 
 
 @singledispatch
@@ -48,7 +49,7 @@ def check(part: Any, name: str) -> None:
         check_range(part["status"], f"{name}.status", 0, len(STATUSES) - 1)
         for field in ("learned", "solved", "passes", "rows_passed", "since_renewal"):
             check_range(part[field], f"{name}.{field}", 0, 2**62)
-    elif name.rpartition(".")[2] in FINITE and not np.isfinite(part).all():
+    elif FINITE.search(name) and not np.isfinite(part).all():
         raise ValueError(f"{name} has a number that is not finite; finite ones are wanted")
 
 

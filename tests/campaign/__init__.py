@@ -6,4 +6,4 @@
 Each part is a module with a function ``run(campaign)`` that yields tallies; see `campaign.tally`.
 """
 
-PARTS: tuple[str, ...] = ("threads", "cells", "kills", "files", "cache", "calls", "streams")
+PARTS: tuple[str, ...] = ("threads", "cells", "kills", "policies", "files", "cache", "calls", "streams")

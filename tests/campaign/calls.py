@@ -156,6 +156,7 @@ class World:
         self.result = fc.simulate({"a": fc.UniformPairs()}, fc.Scenario.easy(n_arms=N, n_features=D), 20, 2, rng=1)
         self.replayed = fc.replay(self.player("CoLSTIM sgd", 0), self.log)
         self.result.save(folder / "result.parquet")
+        self.player("CoLSTIM sgd", 1).save(folder / "policy.npz")
         np.savez(folder / "log.npz", Z=rng.normal(size=(12, D)), y=rng.integers(2, size=12), year=np.arange(12))
         np.savez(folder / "pairs.npz", a=rng.normal(size=(9, D)), b=rng.normal(size=(9, D)), won=np.arange(9) % 2)
         self.table = {
@@ -250,8 +251,6 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
             arguments = {"contexts": contexts(rng)}
         elif method in ("update", "discard"):
             arguments = {"duel": _waiting(policy, rng), **({} if method == "discard" else {"first_won": True})}
-        elif method == "fork":
-            arguments = {"worker": 2 if rng.random() < 0.5 else "two"}
         elif method == "learn":
             arguments = {"winners": rng.normal(size=(3, D)), "losers": rng.normal(size=(3, D))}
         elif method == "learn_and_predict":
@@ -261,8 +260,12 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
         elif method == "probability":
             shape = [(D,), (3, D)][rng.integers(2)]
             arguments = {"first": rng.normal(size=shape), "second": rng.normal(size=shape)}
-        elif method == "stage":
-            arguments = {"number": 1}
+        else:
+            arguments = {
+                "fork": {"worker": 2 if rng.random() < 0.5 else "two"},
+                "save": {"path": world.folder / "saved.npz"},
+                "stage": {"number": 1},
+            }[method]
         return Case(getattr(policy, method), arguments, policy, _follow)
 
     return case
@@ -364,6 +367,10 @@ def _from_json(world: World, rng: Generator) -> Case:
     return Case(fc.Duel.from_json, {"text": world.player("UniformPairs", 0).select(contexts(rng)).to_json()})
 
 
+def _load_policy(world: World, rng: Generator) -> Case:
+    return Case(fc.load_policy, {"path": world.folder / "policy.npz", "accept_changed_code": False})
+
+
 def _study(world: World, rng: Generator) -> Case:
     return Case(
         fc.Study,
@@ -455,6 +462,7 @@ def points() -> list[Point]:
         Point("Result.same_numbers", lambda w, r: Case(w.result.same_numbers, {"other": w.result}), 0.5),
         Point("load_result", lambda w, r: Case(fc.load_result, {"path": w.folder / "result.parquet"}), 1, (OSError,)),
         Point("Duel.from_json", _from_json, 2),
+        Point("load_policy", _load_policy, 1, (OSError,)),
         Point("Study", _study, 5),
         Point("Study.from_dict", _from_dict, 5, (), ("study",)),
         Point("Study.from_toml", lambda w, r: Case(fc.Study.from_toml, {"path": w.folder / "s.toml"}), 0.5, (OSError,)),
@@ -475,6 +483,7 @@ def points() -> list[Point]:
             methods += ["learn", "learn_and_predict", "utilities", "widths", "probability"]
         methods += [method for method in ("stage",) if hasattr(cls, method)]
         found += [Point(f"{cls.__name__}.{method}", _method(label, method), 2) for method in methods]
+        found.append(Point(f"{cls.__name__}.save", _method(label, "save"), 0.2, (OSError,)))
         if hasattr(cls, "from_theorem"):
             found.append(Point(f"{cls.__name__}.from_theorem", _theorem(cls), 1))
     return found

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 import fastcolst as fc
+from campaign import policies
 from campaign.tally import Campaign, Tally
 
 TRIALS = 5_000  # of each kind
@@ -288,6 +289,9 @@ def _claiming_toml(rng: np.random.Generator, data: bytes, _: Path) -> bytes:
 KINDS = {
     "npz log": Kind(".npz", _log_archives, _read_archive, _claiming_archive, checksums=True),
     "npz scores": Kind(".npz", _scored_archives, _read_scored, _claiming_archive, checksums=True),
+    "policy": Kind(
+        ".policy.npz", policies.right, policies.read, policies.claiming, errors=(fc.FileFormatError,), checksums=True
+    ),
     "csv": Kind(".csv", _csv, _read_table, _claiming_csv),
     "csv.gz": Kind(".csv.gz", lambda: [gzip.compress(d, mtime=0) for d in _csv()], _read_table, _claiming_gzip),
     "parquet": Kind(".parquet", _parquet, _read_table, _claiming_parquet),
