@@ -369,7 +369,7 @@ def _has_masked(value: Any, depth: int = 3) -> bool:
 
 
 def _numbers_of_objects(name: str, array: NDArray[Any]) -> NDArray[np.float64]:
-    """The numbers that the entries of an array of objects are; nan for None."""
+    """The numbers that the entries of an array of objects are; nan for None and NA, which are missing."""
     result = np.empty(array.shape)
     for index in np.ndindex(array.shape):
         entry = array[index]
@@ -382,7 +382,7 @@ def _numbers_of_objects(name: str, array: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _number_of_object(entry: Any) -> float:
-    if entry is None:
+    if entry is None or type(entry).__name__ == "NAType":  # pandas' NA, for which nobody has to import pandas
         return math.nan
     if isinstance(entry, (str, bytes, bytearray, np.ndarray)):
         raise TypeError("no number, though NumPy may read one in it")

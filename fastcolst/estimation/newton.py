@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import plain
 from fastcolst.estimation.objective import Objective
-from fastcolst.estimation.passes import gradient_and_information
+from fastcolst.estimation.passes import pass_over
 from fastcolst.estimation.prediction import predicted_error
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Progress, Settings
 from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
@@ -198,7 +198,7 @@ def _pass(objective: Objective, evidence: Evidence, theta: Array, gradient: Arra
 
     Returns the number of comparisons that theta does not explain.
     """
-    n_wrong = gradient_and_information(objective.model, objective.score, evidence.history, theta, gradient, information)
+    n_wrong = pass_over(evidence.history, objective, theta, gradient, information)
     if objective.ridge > 0.0:
         gradient -= objective.ridge * theta
         information.reshape(-1)[:: len(theta) + 1] += objective.ridge

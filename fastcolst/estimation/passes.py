@@ -6,6 +6,7 @@ When a pass is made is decided in :mod:`fastcolst.estimation.prediction`; who ma
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,19 @@ from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf, curvature, pdf, score
 from fastcolst.estimation.history import ROWS
 
-__all__ = ["gradient_and_information"]
+__all__ = ["gradient_and_information", "pass_over"]
 
 LANES = 64
 """Sums into which an inner product over a block is split: of eight products each, 512 = 8 * 64; and 64 = 4 * 4 * 4."""
+
+
+@functools.singledispatch
+def pass_over(history: Any, objective: Any, theta: Any, gradient: Any, information: Any) -> int:
+    """Gradient and information in one pass over whatever comparisons are kept in.
+
+    As :func:`gradient_and_information`, which is what passes over a :class:`fastcolst.estimation.history.History` are.
+    """
+    return gradient_and_information(objective.model, objective.score, history, theta, gradient, information)
 
 
 @kernel

@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import as_array, brief, feature_rows, looked_at, real_numbers
+from fastcolst._checks import as_array, brief, feature_rows, looked_at, non_negative_numbers, real_numbers
 from fastcolst.comparison import comparison_model, probabilities
+from fastcolst.estimation.designs import column_names
 from fastcolst.estimation.fit import fitted, warn_of
 
 __all__ = ["PreferenceRegression"]
@@ -20,20 +21,25 @@ __all__ = ["PreferenceRegression"]
 class PreferenceRegression:
     """Preference model as a scikit-learn classifier of contrasts, without an intercept.
 
-    P(y = classes_[1] | z) = F(z'theta). It keeps scikit-learn's conventions (``clone``, pipelines, cross-validation,
-    grid search) without importing it.
+    P(y = positive | z) = F(z'theta). It keeps scikit-learn's conventions (``clone``, pipelines, cross-validation, grid
+    search) without importing it.
 
     Parameters
     ----------
-    comparison, score, ridge, radius
+    comparison, score, ridge, radius, position
         As for :func:`fastcolst.fit`.
+    positive : optional
+        The answer that is a win of the first arm: ``positive="left"``. None: True, or the larger of two numbers; of two
+        texts none is larger in that sense, and one must be named.
 
     Attributes
     ----------
     coef_ : (1, n_features) float64
-        theta.
+        theta, the utilities' coefficients, whichever answer ``positive`` is.
     classes_ : (2,) array
-        The two answers in their sorted order; the second stands for a win of the first arm.
+        The two answers in their sorted order, as scorers expect them.
+    positive_ : one of them
+        That which is a win of the first arm.
     n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
         The columns of the data frame that was fitted, where it was one.
@@ -46,8 +52,9 @@ class PreferenceRegression:
 
     Notes
     -----
-    Swapping the arms, (-z, not y), must mean the same; hence no intercept. An advantage of the first place is a feature
-    of its own, 1 in each contrast.
+    Swapping the arms, (-z, not y), must mean the same; hence no intercept. The advantage of being shown first is
+    ``position=True``: ``fit_.position``, which ``coef_`` leaves out, and predictions, whose first arm is shown first,
+    have in them.
 
     The parameter ``score`` bears the name of the method ``score``: ``estimator.score`` is the method, and
     ``get_params()["score"]`` the parameter.
@@ -67,11 +74,15 @@ class PreferenceRegression:
         score: str = "likelihood",
         ridge: float = 0.0,
         radius: float | str | None = None,
+        position: bool = False,
+        positive: Any = None,
     ) -> None:
         self.comparison = comparison
         self.score = score
         self.ridge = ridge
         self.radius = radius
+        self.position = position
+        self.positive = positive
 
     @property
     def score(self) -> Callable[[Any, Any], float]:
@@ -122,7 +133,7 @@ class PreferenceRegression:
 
     # --- learning and prediction ----------------------------------------------------------------------------
 
-    def fit(self, Z: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, Z: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit theta.
 
         Parameters
@@ -131,6 +142,9 @@ class PreferenceRegression:
             Contrasts x_first - x_second.
         y : (m,) array_like
             Answers of two kinds.
+        sample_weight : (m,) array_like, optional
+            How much each answer counts, see ``weights`` of :func:`fastcolst.fit`; with 0 a row is left out, as
+            scikit-learn wants it.
 
         Returns
         -------
@@ -140,38 +154,49 @@ class PreferenceRegression:
         Raises
         ------
         ValueError
-            When ``Z`` is not a finite matrix, ``y`` does not hold two kinds of answers, one for each row, or a
-            parameter is out of range.
+            When ``Z`` is not a finite matrix, ``y`` does not hold two kinds of answers, one for each row, or two texts
+            of which ``positive`` names none, or a parameter is out of range.
         TypeError
             When an entry of ``Z`` is an object that is no number, or ``Z`` is sparse: so scikit-learn wants it.
         """
         rows = _matrix(Z)
-        classes, second = _binary(y, len(rows))
+        classes, index = _binary(y, len(rows))
+        winner = _winner(self.positive, classes)
+        used = _used(sample_weight, len(rows))
         parameters = self.get_params()
-        names = _column_names(Z)
-        self.fit_ = fitted(rows, second, None, **parameters, name="Z")
+        del parameters["positive"]
+        names = column_names(Z)
+        self.fit_ = fitted(
+            rows[used],
+            (index == winner)[used].astype(np.float64),
+            None,
+            **parameters,
+            weights=None if sample_weight is None else real_numbers("sample_weight", sample_weight)[used],
+            names=names,
+            name="Z",
+        )
         warn_of(self.fit_, self.radius, stacklevel=3)
         self.coef_ = self.fit_.theta[None, :]
         self.classes_ = classes
+        self.positive_ = classes[winner]
         self.n_features_in_ = rows.shape[1]
         self.comparison_ = comparison_model(self.comparison)
         self.n_iter_ = self.fit_.iterations
         if names is not None:
-            self.feature_names_in_ = names
+            self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self
 
     def decision_function(self, Z: ArrayLike) -> NDArray[np.float64]:
-        """Margins z'theta, (m,); positive where ``classes_[1]`` is the likelier answer."""
+        """Margins, (m,): z'theta, its negative where ``positive_`` is ``classes_[0]``.
+
+        They are positive where ``classes_[1]`` is the likelier answer.
+        """
         if not hasattr(self, "fit_"):
             raise _not_fitted(self)
-        names = _column_names(Z)
-        if (
-            names is not None
-            and hasattr(self, "feature_names_in_")
-            and not np.array_equal(names, self.feature_names_in_)
-        ):
+        names = column_names(Z)
+        if names is not None and hasattr(self, "feature_names_in_") and names != tuple(self.feature_names_in_):
             raise ValueError(
                 f"The feature names should match those that were passed during fit: {list(self.feature_names_in_)}, "
                 f"found {list(names)}"
@@ -183,7 +208,9 @@ class PreferenceRegression:
                 f"{self.n_features_in_} features as input"
             )
         margins: NDArray[np.float64] = rows @ self.fit_.theta
-        return margins
+        if self.fit_.position is not None:
+            margins += self.fit_.position.estimate
+        return margins if self.positive_ == self.classes_[1] else -margins
 
     def predict_proba(self, Z: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the two answers, (m, 2)."""
@@ -201,7 +228,7 @@ class PreferenceRegression:
         return likelier
 
 
-_PARAMETERS = ("comparison", "score", "ridge", "radius")
+_PARAMETERS = ("comparison", "score", "ridge", "radius", "position", "positive")
 
 
 # --- what scikit-learn expects to be told, in the words by which its checks know an error --------------------
@@ -251,10 +278,10 @@ def _labels(y: Any, size: int) -> NDArray[Any]:
     return answers
 
 
-def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """The two answers, sorted, and where the second was given."""
+def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The two answers, sorted, and which of them was given in each row."""
     if y is None:
-        raise ValueError("PreferenceRegression requires y to be passed, but the target y is None")
+        raise ValueError("PreferenceRegression requires y to be passed, but the target y is None; answers are wanted")
     answers = _labels(y, size)
     if answers.dtype.kind == "f":
         if not np.isfinite(answers).all():
@@ -270,10 +297,30 @@ def _binary(y: Any, size: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
             f"Only binary classification is supported. y holds {len(classes)} class{'es' * (len(classes) != 1)}; "
             "answers of two kinds are wanted"
         )
-    return classes, (index == 1).astype(np.float64)
+    return classes, index
 
 
-def _column_names(Z: Any) -> NDArray[np.object_] | None:
-    """The names of a data frame's columns, where all are strings."""
-    names: list[Any] = looked_at(lambda rows: list(getattr(rows, "columns", ())), Z, [])
-    return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+def _winner(positive: Any, classes: NDArray[Any]) -> int:
+    """Which of the two answers is a win of the first arm."""
+    first, second = classes.tolist()
+    if positive is None:
+        if isinstance(first, (str, bytes)) or isinstance(second, (str, bytes)):
+            raise ValueError(
+                f"y holds the classes {brief(first)} and {brief(second)}, and positive is None; the one of them that "
+                "is a win of the first arm is wanted"
+            )
+        return 1
+    for k, answer in enumerate((first, second)):
+        if looked_at(lambda given, answer=answer: bool(given == answer), positive, False):  # type: ignore[misc]
+            return k
+    raise ValueError(f"positive is {brief(positive)}; one of the classes {brief(first)} and {brief(second)} is wanted")
+
+
+def _used(weights: Any, size: int) -> NDArray[np.bool_]:
+    """Rows whose weights are not 0."""
+    if weights is None:
+        return np.ones(size, np.bool_)
+    used: NDArray[np.bool_] = non_negative_numbers("sample_weight", weights, size) > 0.0
+    if not used.any():
+        raise ValueError("sample_weight is zero everywhere; a positive weight is wanted")
+    return used

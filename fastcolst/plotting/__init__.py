@@ -1,4 +1,4 @@
-"""Pictures of results: regret curves of a simulation, calibration and log loss of a replay.
+"""Pictures of results: regret curves of a simulation, calibration and log loss of a replay, ratings.
 
 Matplotlib is imported when a picture is drawn, and pyplot only when no axes are given, so that drawing into axes of
 one's own works anywhere.
@@ -9,6 +9,7 @@ below all results, which draw themselves by it.
 
 from fastcolst.plotting.figures import PICTURES, new_figure, picture_bytes, save_figure
 from fastcolst.plotting.panels import Panel, log_curves, panels_figure
+from fastcolst.plotting.rankings import ranking_figure
 from fastcolst.plotting.regret import regret_curves, regret_figure, study_figure
 from fastcolst.plotting.replays import REPLAY_SIZE, replay_figure
 from fastcolst.plotting.styles import line_style
@@ -22,6 +23,7 @@ __all__ = [
     "new_figure",
     "panels_figure",
     "picture_bytes",
+    "ranking_figure",
     "regret_curves",
     "regret_figure",
     "replay_figure",

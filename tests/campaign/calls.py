@@ -278,9 +278,20 @@ def _plain(function: Callable[..., Any], **arguments: Any) -> Callable[[World, G
 def _fit(world: World, rng: Generator) -> Case:
     trials = rng.integers(1, 5, 6)
     arguments = {"contrasts": rng.normal(size=(6, D)), "wins": rng.binomial(trials, 0.5), "trials": trials}
-    return Case(
-        fc.fit, {**arguments, "comparison": "bradley-terry", "score": "likelihood", "ridge": 0.1, "radius": 5.0}
-    )
+    arguments |= {"comparison": "bradley-terry", "score": "likelihood", "ridge": 0.1, "radius": 5.0}
+    if rng.random() < 0.5:
+        arguments |= {"weights": rng.uniform(0.5, 2.0, 6), "clusters": ["x", "y", "x", "z", "y", "z"]}
+        arguments |= {"covariates": rng.normal(size=(6, 1)), "names": [f"n{k}" for k in range(D + 1)]}
+        arguments |= {"position": True, "covariance": "sandwich"}
+    if rng.random() < 0.3:
+        arguments["contrasts"] = rng.choice(["a", "b", "c"], (6, 2)).tolist()
+        arguments.pop("names", None)
+    return Case(fc.fit, arguments)
+
+
+def _of_fit(method: str, **arguments: Any) -> Callable[[World, Generator], Case]:
+    found = fc.fit([["a", "b"], ["b", "c"], ["c", "a"]], [6, 7, 2], [10, 10, 10], ridge=0.1, position=True)
+    return lambda world, rng: Case(getattr(found, method), dict(arguments), found)
 
 
 def _classifier(method: str) -> Callable[[World, Generator], Case]:
@@ -289,6 +300,7 @@ def _classifier(method: str) -> Callable[[World, Generator], Case]:
         Z, y = rng.normal(size=(6, D)), np.array([0, 1, 0, 1, 1, 0])
         if method == "fit" and rng.random() < 0.5:  # parameters are checked here
             parameters = {"comparison": "bradley-terry", "score": "likelihood", "ridge": 1.0, "radius": None}
+            parameters |= {"position": True, "positive": 1}
 
             def fit(Z: Any, y: Any, **parameters: Any) -> Any:
                 return fc.PreferenceRegression(**parameters).fit(Z, y)
@@ -297,6 +309,8 @@ def _classifier(method: str) -> Callable[[World, Generator], Case]:
         if method != "fit":
             model.fit(Z, y)
         arguments = {"Z": Z, "y": y} if method in ("fit", "score") else {"Z": Z}
+        if method == "fit":
+            arguments["sample_weight"] = rng.uniform(0.5, 2.0, 6)
         if method == "set_params":
             arguments = {"ridge": 2.0, "radius": "auto"}
         elif method == "get_params":
@@ -434,6 +448,10 @@ def points() -> list[Point]:
     found = [
         *(Point(cls.__name__, _plain(cls, **cls._field_defaults), 2) for cls in (fc.SGD, fc.MLE, fc.OnlineNewton)),
         Point("fit", _fit, 6),
+        Point("Fit.difference", _of_fit("difference", first="a", second="b", level=0.9), 2),
+        Point("Fit.predict", _of_fit("predict", first=[[1.0, 0.0, 0.0]], second="b", position=True), 2),
+        Point("Fit.ranking", _of_fit("ranking", scale=2.0, anchor={"a": 1000}, items=["a", "c"], level=0.9), 2),
+        *(Point(f"Fit.{method}", _of_fit(method, level=0.9), 0.5) for method in ("intervals", "summary", "to_pandas")),
         Point("PreferenceRegression", _plain(fc.PreferenceRegression, comparison="thurstone", ridge=0.5), 0.5),
         Point("PreferenceRegression.fit", _classifier("fit"), 4, (TypeError,)),
         *(

@@ -1,0 +1,333 @@
+"""The contrasts of a fit, dense or sparse, and the forms in which people have them: arrays, tables, pairs of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._checks import (
+    LARGEST,
+    as_array,
+    brief,
+    entries,
+    feature_rows,
+    looked_at,
+    plain_text,
+    real_numbers,
+    texts,
+)
+from fastcolst._compile import kernel
+from fastcolst.estimation.history import History
+from fastcolst.estimation.sparse import SparseHistory, equal_rows
+
+__all__ = ["Contrasts", "Design", "codes_of", "contrasts_of"]
+
+Array = NDArray[np.float64]
+
+
+class Design(Protocol):
+    """Contrasts z_k (m, d) and what a fit asks of them; nothing that they return is theirs."""
+
+    def __len__(self) -> int: ...
+    def scales(self) -> Array:
+        """max |z_k| of each feature, (d,)."""
+
+    def over(self, units: Array) -> Design:
+        """The contrasts in other units, those of the features (d,)."""
+
+    def times(self, vectors: Array) -> Array:
+        """Z v, for a vector (d,) or the columns of a matrix."""
+
+    def gram(self, weights: Array) -> Array:
+        """sum w_k z_k z_k', (d, d)."""
+
+    def information(self, weights: Array) -> Array:
+        """The same, summed in the order of the rows."""
+
+    def scatter(self, pulls: Array, groups: NDArray[np.int64]) -> Array:
+        """sum_g s_g s_g', (d, d), of the sums s_g of p_k z_k over the rows k of group g; groups (m,) count from 0."""
+
+    def history(self, won: Array, lost: Array) -> Any:
+        """The comparisons, for passes."""
+
+    def some(self, rows: NDArray[np.bool_]) -> Design:
+        """Some of the rows."""
+
+    def pairs(self, n_columns: int) -> NDArray[np.int64]:
+        """Numbers of the rows, equal where the first columns are equal or opposite, (m,)."""
+
+    def merged(self, won: Array, lost: Array) -> tuple[Design, Array, Array]:
+        """Perhaps fewer rows that say the same, with their wins and losses."""
+
+
+class Dense:
+    """Contrasts in an array (m, d)."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def scales(self) -> Array:
+        largest: Array = np.abs(self.rows).max(axis=0)
+        return largest
+
+    def over(self, units: Array) -> Design:
+        return Dense(self.rows / units)
+
+    def times(self, vectors: Array) -> Array:
+        product: Array = self.rows @ vectors
+        return product
+
+    def gram(self, weights: Array) -> Array:
+        product: Array = (self.rows.T * weights) @ self.rows
+        return product
+
+    def information(self, weights: Array) -> Array:
+        total = np.zeros((self.rows.shape[1],) * 2)
+        _add_gram(self.rows, weights, total)
+        return total
+
+    def scatter(self, pulls: Array, groups: NDArray[np.int64]) -> Array:
+        sums = _summing(pulls, groups) @ self.rows
+        product: Array = sums.T @ sums
+        return product
+
+    def history(self, won: Array, lost: Array) -> History:
+        signed = np.concatenate([self.rows[won > 0.0], -self.rows[lost > 0.0]])
+        return History.of(signed, np.concatenate([won[won > 0.0], lost[lost > 0.0]]))
+
+    def some(self, rows: NDArray[np.bool_]) -> Design:
+        return Dense(self.rows[rows])
+
+    def pairs(self, n_columns: int) -> NDArray[np.int64]:
+        from scipy import sparse
+
+        return equal_rows(sparse.csr_matrix(self.rows[:, :n_columns]))[0]
+
+    def merged(self, won: Array, lost: Array) -> tuple[Design, Array, Array]:
+        return self, won, lost
+
+
+class Sparse:
+    """Contrasts in a SciPy matrix (m, d) of compressed rows."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def scales(self) -> Array:
+        largest: Array = abs(self.matrix).max(axis=0).toarray()[0]
+        return largest
+
+    def over(self, units: Array) -> Design:
+        scaled = self.matrix.copy()
+        scaled.data /= units[scaled.indices]
+        return Sparse(scaled)
+
+    def times(self, vectors: Array) -> Array:
+        product: Array = self.matrix @ vectors
+        return product
+
+    def gram(self, weights: Array) -> Array:
+        weighted = self.matrix.copy()
+        weighted.data *= np.repeat(weights, np.diff(weighted.indptr))
+        product: Array = (weighted.T @ self.matrix).toarray()
+        return product
+
+    information = gram
+
+    def scatter(self, pulls: Array, groups: NDArray[np.int64]) -> Array:
+        sums = _summing(pulls, groups) @ self.matrix
+        product: Array = (sums.T @ sums).toarray()
+        return product
+
+    def history(self, won: Array, lost: Array) -> SparseHistory:
+        return SparseHistory.of(self.matrix, won, lost)
+
+    def some(self, rows: NDArray[np.bool_]) -> Design:
+        return Sparse(self.matrix[rows])
+
+    def pairs(self, n_columns: int) -> NDArray[np.int64]:
+        return equal_rows(self.matrix[:, :n_columns].tocsr())[0]
+
+    def merged(self, won: Array, lost: Array) -> tuple[Design, Array, Array]:
+        """Equal and opposite rows as one row, with the sums of their wins and losses."""
+        numbers, signs = equal_rows(self.matrix)
+        won, lost = np.where(signs > 0.0, won, lost), np.where(signs > 0.0, lost, won)
+        _, first = np.unique(numbers, return_index=True)
+        matrix = self.matrix[first]
+        matrix.data *= np.repeat(signs[first], np.diff(matrix.indptr))
+        totals: list[Array] = [np.bincount(numbers, counts, len(first)).astype(np.float64) for counts in (won, lost)]
+        return Sparse(matrix), totals[0], totals[1]
+
+
+class Contrasts(NamedTuple):
+    """What a fit is given: the design, the names of its features, how many of them come first and are rated."""
+
+    design: Design
+    names: tuple[str, ...]
+    n_rated: int
+
+
+@kernel
+def _add_gram(rows: Any, weights: Any, out: Any) -> None:
+    """Add sum w z z' over rows (m, d) to out (d, d), in their order: sums do not depend on a library. O(m d^2)."""
+    d = rows.shape[1]
+    for i in range(weights.size):
+        for k in range(d):
+            for j in range(d):
+                out[k, j] += weights[i] * (rows[i, k] * rows[i, j])
+
+
+def _summing(pulls: Array, groups: NDArray[np.int64]) -> Any:
+    """A sparse matrix whose product with the contrasts are the sums of p_k z_k over each group."""
+    from scipy import sparse
+
+    m = len(pulls)
+    return sparse.csr_matrix((pulls, (groups, np.arange(m))), shape=(int(groups.max()) + 1, m))
+
+
+# --- the door -----------------------------------------------------------------------------------------------
+
+
+def contrasts_of(name: str, contrasts: Any, covariates: Any, position: bool, names: Any) -> Contrasts:
+    """The contrasts that a person handed in, with covariates and the constant of the first place behind them."""
+    pairs = None if _is_sparse(contrasts) else _pairs(name, contrasts)
+    if pairs is not None:
+        labels, codes = pairs
+        matrix = _pair_matrix(codes, len(labels))
+        parts: list[Any] = [matrix]
+    elif _is_sparse(contrasts):
+        parts, labels = [_checked_sparse(name, contrasts)], None
+    else:
+        parts, labels = [feature_rows(name, contrasts, None)], column_names(contrasts)
+    m, n_rated = parts[0].shape
+    labels = tuple(labels or (f"z[{k}]" for k in range(n_rated)))
+    if covariates is not None:
+        columns, extra = _covariates(covariates, m)
+        parts.append(columns)
+        labels += extra
+    if names is not None:
+        labels = texts("names", names)
+        d = sum(part.shape[1] for part in parts)
+        if len(labels) != d:
+            raise ValueError(f"names has {len(labels)} names; {d} are wanted, one for each feature")
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"names has {brief(twice[0])} twice; a name of its own for each feature is wanted")
+    if position:
+        parts.append(np.ones((m, 1)))
+    return Contrasts(_joined(parts), labels, n_rated)
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns, where all are texts."""
+    names: list[Any] = looked_at(lambda rows: list(getattr(rows, "columns", ())), table, [])
+    plain = [plain_text(name) for name in names]
+    return tuple(plain) if plain and None not in plain else None  # type: ignore[arg-type]
+
+
+def codes_of(name: str, labels: Any, size: int) -> NDArray[np.int64]:
+    """Labels of whatever kind, one for each row, as numbers from 0 on."""
+    wanted = f"({size},) is wanted, a label for each row"
+    array = as_array(name, labels, "no array of labels", wanted)
+    if array.shape != (size,):
+        raise ValueError(f"{name} has shape {array.shape}; {wanted}")
+    known: dict[Any, int] = {}
+    try:
+        return np.array([known.setdefault(label, len(known)) for label in array.tolist()], np.int64)
+    except TypeError:
+        raise ValueError(f"{name} holds {brief(array.tolist()[len(known)])}; texts or numbers are wanted") from None
+
+
+def _is_sparse(value: Any) -> bool:
+    return looked_at(lambda rows: hasattr(rows, "tocsr") and hasattr(rows, "nnz"), value, False)
+
+
+def _joined(parts: list[Any]) -> Design:
+    """Columns side by side, sparse where the first are."""
+    if isinstance(parts[0], np.ndarray):
+        return Dense(parts[0] if len(parts) == 1 else np.column_stack(parts))
+    from scipy import sparse
+
+    return Sparse(parts[0] if len(parts) == 1 else sparse.csr_matrix(sparse.hstack(parts)))
+
+
+def _checked_sparse(name: str, value: Any) -> Any:
+    """A sparse matrix as compressed rows of float64 of its own, without duplicates and zeros that are written down."""
+    from scipy import sparse
+
+    matrix = looked_at(lambda rows: sparse.csr_matrix(rows, copy=True), value)
+    if matrix is None or matrix.ndim != 2:
+        raise ValueError(f"{name} is {brief(value)}; (m, n_features) is wanted")
+    if 0 in matrix.shape:
+        raise ValueError(f"{name} has shape {matrix.shape}; it must not be empty")
+    matrix.data = real_numbers(name, matrix.data)
+    if not np.all(np.abs(matrix.data) < LARGEST):
+        raise ValueError(f"{name} has entries that are not finite, or above {LARGEST:g}; finite numbers are wanted")
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _pairs(name: str, value: Any) -> tuple[tuple[str, ...], NDArray[np.int64]] | None:
+    """The names of items, in their order, and which two of them each row names, (m, 2); None where there are numbers.
+
+    Numbers are contrasts always: items with numbers for names are wanted as texts.
+    """
+    if type(value) is np.ndarray and value.dtype.kind not in "UTO":
+        return None
+    array = as_array(name, value, "not an array of real numbers", "(m, n_features) is wanted")
+    if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0 or array.dtype.kind not in "UTO":
+        return None
+    items = array.ravel().tolist()
+    if not any(isinstance(item, str) for item in items):
+        return None
+    bad = next((i for i, item in enumerate(items) if not isinstance(item, str)), None)
+    if bad is not None:
+        raise ValueError(
+            f"{name}[{bad // 2}, {bad % 2}] is {brief(items[bad])}; the name of an item, a text, is wanted"
+        )
+    labels = sorted(set(items))
+    places = {label: k for k, label in enumerate(labels)}
+    return tuple(map(str, labels)), np.array([places[item] for item in items], np.int64).reshape(-1, 2)
+
+
+def _pair_matrix(codes: NDArray[np.int64], n_items: int) -> Any:
+    """1 for the first and -1 for the second of two items, nothing where they are the same, (m, n_items)."""
+    from scipy import sparse
+
+    m = len(codes)
+    values, rows = np.tile([1.0, -1.0], m), np.repeat(np.arange(m), 2)
+    matrix = sparse.csr_matrix((values, (rows, codes.ravel())), shape=(m, n_items))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _covariates(value: Any, m: int) -> tuple[Array, tuple[str, ...]]:
+    """Columns beside the items, (m, c), and their names."""
+    names: tuple[str, ...] | None
+    if isinstance(value, Mapping):
+        table = entries("covariates", value)
+        names = texts("covariates", list(table))
+        columns = [real_numbers(f"covariates[{brief(key)}]", column, f"({m},)") for key, column in table.items()]
+        wrong = next((k for k, column in enumerate(columns) if column.shape != (m,)), None)
+        if wrong is not None:
+            raise ValueError(
+                f"covariates[{names[wrong]!r}] has shape {columns[wrong].shape}; ({m},) is wanted, one for each row"
+            )
+        rows = np.column_stack(columns) if columns else np.empty((m, 0))
+    else:
+        rows, names = real_numbers("covariates", value, f"({m}, n_covariates)"), column_names(value)
+    rows = feature_rows("covariates", rows, None, shape=f"({m}, n_covariates)", entry="covariate")
+    if len(rows) != m:
+        raise ValueError(f"covariates has {len(rows)} rows; {m} are wanted, one for each row of contrasts")
+    return rows, names or tuple(f"c[{k}]" for k in range(rows.shape[1]))
