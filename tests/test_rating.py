@@ -552,6 +552,24 @@ def test_sparse_features_that_are_no_items():
     assert counts.comparisons == 580 and counts.names[8:] == ("x",)
 
 
+def test_whatever_becomes_compressed_rows_is_sparse():
+    class Places:
+        """Contrasts by the places of their entries, which would be too many numbers written out."""
+
+        def __init__(self, contrasts):
+            self.contrasts = contrasts
+
+        def tocsr(self):
+            return sparse.csr_matrix(self.contrasts)
+
+        def __array__(self, dtype=None, copy=None):
+            raise MemoryError("written out")
+
+    names, pairs, won = battles(8)
+    found = fc.fit(Places(one_hot(pairs, names)), won, names=names)
+    np.testing.assert_array_equal(found.theta, fc.fit(pairs, won).theta)
+
+
 def test_tables_of_pairs():
     _, pairs, won = battles(8)
     found = fc.fit(pairs, won)
@@ -567,6 +585,15 @@ def test_tables_of_pairs():
         again = fc.fit(table, won)
         assert again.names == found.names
         np.testing.assert_array_equal(again.theta, found.theta)
+
+
+def test_battles_of_an_item_with_itself_tell_nothing():
+    found = fc.fit([["a", "a"], ["b", "b"], ["b", "b"]], [0, 0, 1])
+    assert found.status == "interior" and found.theta.tolist() == [0.0, 0.0]
+    assert found.log_likelihood == pytest.approx(3.0 * math.log(0.5)) and np.isinf(found.standard_errors).all()
+    assert fc.fit([["a", "a"]], [0]).status == fc.fit([[0.0]], [0]).status == "interior"  # nothing is explained
+    placed = fc.fit([["a", "a"]] * 5, [1, 1, 1, 0, 0], position=True)
+    assert placed.position.estimate == pytest.approx(math.log(1.5), rel=1e-9)
 
 
 def test_equal_battles_become_one_row_with_trials():

@@ -248,7 +248,8 @@ def codes_of(name: str, labels: Any, size: int) -> NDArray[np.int64]:
 
 
 def _is_sparse(value: Any) -> bool:
-    return looked_at(lambda rows: hasattr(rows, "tocsr") and hasattr(rows, "nnz"), value, False)
+    """Whether a value can become compressed rows: a sparse matrix, or contrasts that are kept by their places."""
+    return looked_at(lambda rows: callable(rows.tocsr) and not isinstance(rows, type), value, False)
 
 
 def _joined(parts: list[Any]) -> Design:
@@ -261,10 +262,10 @@ def _joined(parts: list[Any]) -> Design:
 
 
 def _checked_sparse(name: str, value: Any) -> Any:
-    """A sparse matrix as compressed rows of float64 of its own, without duplicates and zeros that are written down."""
+    """A sparse matrix as compressed rows of float64 of its own, without duplicates."""
     from scipy import sparse
 
-    matrix = looked_at(lambda rows: sparse.csr_matrix(rows, copy=True), value)
+    matrix = looked_at(lambda rows: sparse.csr_matrix(rows.tocsr(), copy=True), value)
     if matrix is None or matrix.ndim != 2:
         raise ValueError(f"{name} is {brief(value)}; (m, n_features) is wanted")
     if 0 in matrix.shape:
@@ -273,7 +274,6 @@ def _checked_sparse(name: str, value: Any) -> Any:
     if not np.all(np.abs(matrix.data) < LARGEST):
         raise ValueError(f"{name} has entries that are not finite, or above {LARGEST:g}; finite numbers are wanted")
     matrix.sum_duplicates()
-    matrix.eliminate_zeros()
     return matrix
 
 
@@ -301,14 +301,13 @@ def _pairs(name: str, value: Any) -> tuple[tuple[str, ...], NDArray[np.int64]] |
 
 
 def _pair_matrix(codes: NDArray[np.int64], n_items: int) -> Any:
-    """1 for the first and -1 for the second of two items, nothing where they are the same, (m, n_items)."""
+    """1 for the first and -1 for the second of two items, 0 where they are the same, (m, n_items)."""
     from scipy import sparse
 
     m = len(codes)
     values, rows = np.tile([1.0, -1.0], m), np.repeat(np.arange(m), 2)
     matrix = sparse.csr_matrix((values, (rows, codes.ravel())), shape=(m, n_items))
     matrix.sum_duplicates()
-    matrix.eliminate_zeros()
     return matrix
 
 

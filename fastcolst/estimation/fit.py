@@ -85,8 +85,8 @@ def fit(
     Parameters
     ----------
     contrasts : (m, d) array_like of real numbers, (m, d) SciPy sparse matrix, or (m, 2) texts
-        z_k = x_first - x_second. Texts are the names of two items each, the first one's first: a feature for every
-        item, 1 where it is the first and -1 where it is the second.
+        z_k = x_first - x_second. Whatever has the method ``tocsr`` is taken as sparse. Texts are the names of two items
+        each, the first one's first: a feature for every item, 1 where it is the first and -1 where it is the second.
     wins : (m,) array_like
         How often the first arm won; a tie counts one half, and shares between 0 and 1 are fine.
     trials : (m,) array_like, optional
