@@ -35,6 +35,7 @@ _HOME = {
     "SupCoLSTIM": "policies",
     "UniformPairs": "policies",
     "load_policy": "policies.loading",
+    "arm_features": "experiments.arm_features",
     "Scenario": "experiments.problems",
     "ScoredArms": "experiments.scored",
     "Fit": "estimation.fit",
