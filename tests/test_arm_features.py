@@ -58,6 +58,9 @@ def test_columns_are_called_after_the_arm_and_the_feature():
     frame = pd.DataFrame(RNG.normal(size=(5, 2)), columns=["length", "age"], index=list("abcde"))
     one = fc.arm_features(3, frame.loc["c"])
     assert list(one.columns) == ["arm1", "arm1:length", "arm1:age", "arm2", "arm2:length", "arm2:age"]
+    contrasts = fc.arm_features(3, [1.0], intercept=False)
+    np.testing.assert_array_equal(one["arm2"], contrasts[:, 1])
+    np.testing.assert_array_equal(one["arm2:age"], contrasts[:, 1] * frame.loc["c", "age"])
     many = fc.arm_features(3, frame)
     pd.testing.assert_frame_equal(many.loc["c"], one)
     np.testing.assert_array_equal(many.to_numpy().reshape(5, 3, -1), fc.arm_features(3, frame.to_numpy()))

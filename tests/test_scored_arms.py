@@ -93,6 +93,29 @@ def test_data_are_copied_and_pickled():
     assert fc.ScoredArms(CONTEXTS, -SCORES).digest != problem.digest
 
 
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("model", [fc.BradleyTerry(), fc.Thurstone(0.5), fc.ExponentialNoise(2.0)])
+def test_a_comparison_answers_by_the_difference_in_its_unit(model, maximize):
+    """4,000 answers to one pair; |wins - expected| < 4 sd: false alarm 6e-5 each, six of them."""
+    n = 4_000
+    problem = fc.ScoredArms([[[0.0], [1.0]]], [[30.0, 0.0]], maximize, comparison=model, scale=60.0)
+    chunk = problem.start(7, 0).next_chunk(n)
+    wins = np.sum(chunk.utilities[:, 0] - chunk.utilities[:, 1] + chunk.latent > 0)
+    p = model.cdf(0.5 if maximize else -0.5)
+    assert abs(wins - n * p) < 4 * np.sqrt(n * p * (1 - p))
+    assert set(chunk.best) == {30.0 if maximize else 0.0}  # regret stays in the scores' unit
+    run = problem.start(7, 0)
+    assert np.concatenate([run.next_chunk(k).latent for k in (1, 999, 3_000)]).tobytes() == chunk.latent.tobytes()
+
+
+def test_how_answers_come_about_belongs_to_what_names_the_problem():
+    plain = fc.ScoredArms(CONTEXTS, SCORES)
+    noisy = fc.ScoredArms(CONTEXTS, SCORES, comparison="thurstone", scale=2.0)
+    assert "comparison" not in repr(plain) and "comparison" not in plain.get_params()
+    assert repr(noisy).endswith("comparison=Thurstone(sigma=1.0), scale=2.0)")
+    assert noisy.get_params() == {**plain.get_params(), "comparison": fc.Thurstone(), "scale": 2.0}
+
+
 @pytest.mark.parametrize(
     ("contexts", "scores", "message"),
     [
@@ -107,6 +130,19 @@ def test_data_are_copied_and_pickled():
 def test_wrong_data_are_named(contexts, scores, message):
     with pytest.raises(ValueError, match=message):
         fc.ScoredArms(contexts, scores)
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({"comparison": "probit"}, "comparison is 'probit'; "),
+        ({"comparison": "thurstone", "scale": 0.0}, "scale is 0.0; a positive finite number is wanted"),
+        ({"scale": 2.0}, "scale is 2.0 and comparison None; a scale is wanted with a comparison only"),
+    ],
+)
+def test_wrong_ways_to_answer_are_named(answers, message):
+    with pytest.raises(ValueError, match=message):
+        fc.ScoredArms(CONTEXTS, SCORES, **answers)
 
 
 @pytest.mark.long

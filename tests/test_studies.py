@@ -579,6 +579,18 @@ def test_data_are_known_by_what_they_are(toml, tmp_path):
     assert fc.Study.from_toml(toml) != study
 
 
+def test_how_people_answer_about_data_is_part_of_the_table(toml, tmp_path):
+    """Of a "file" scenario: a grid, which comes back; what is left out leaves the table as it always was."""
+    data = {"name": "file", "path": str(tmp_path / "data.npz"), "comparison": ["thurstone", "exponential"], "scale": 3}
+    study = fc.Study.from_dict({"horizon": 10, "policy": [{"name": "UniformPairs"}], "scenario": [data]})
+    problems = [setting.problem for setting in study._settings.values()]
+    assert [problem.comparison for problem in problems] == [fc.Thurstone(), fc.ExponentialNoise()]
+    assert [problem.scale for problem in problems] == [3.0, 3.0]
+    assert fc.Study.from_dict(json.loads(json.dumps(study.to_dict()))) == study
+    plain = next(table for table in fc.Study.from_toml(toml).to_dict()["scenario"] if table["label"] == "data")
+    assert set(plain) == {"label", "horizon", "checkpoints", "name", "path", "maximize", "sha256"}
+
+
 def table(kind, **changes):
     data = {
         "horizon": 10,

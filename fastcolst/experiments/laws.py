@@ -28,6 +28,7 @@ __all__ = [
     "RoundAfterRound",
     "fill",
     "fill_chunk",
+    "fill_latent",
 ]
 
 
@@ -143,6 +144,13 @@ def fill_chunk(law: Any, model: Any, theta: Any, contexts_rng: Any, outcomes_rng
                 best = utility
         chunk.best[r] = best
         chunk.latent[r] = _latent(model, outcomes_rng)
+
+
+@kernel
+def fill_latent(model: Any, rng: Any, out: Any) -> None:
+    """Draw what decides duels under a comparison model, D ~ F*, into ``out``, (m,) float64."""
+    for r in range(out.size):
+        out[r] = _latent(model, rng)
 
 
 @helper

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import answer, feature_rows
+from fastcolst._checks import answer, feature_rows, number
+from fastcolst.comparison import comparison_model
+from fastcolst.experiments.laws import fill_latent
 from fastcolst.experiments.problems import CHUNK_BYTES, LARGEST_CHUNK
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import CONTEXTS, OUTCOMES, generator
@@ -25,13 +27,14 @@ SMALLEST_SCORE = 1e-290
 
 
 class ScoredRun:
-    """One run of :class:`ScoredArms`: its order of rounds and its coins. ``theta`` (0,): the problem has none."""
+    """One run of :class:`ScoredArms`: its order of rounds and its answers. ``theta`` (0,): the problem has none."""
 
-    def __init__(self, packed: NDArray[np.float64], utilities: NDArray[np.float64], entropy: int, run: int) -> None:
-        _, d, n = packed.shape
+    def __init__(self, problem: ScoredArms, entropy: int, run: int) -> None:
+        self._packed, self._utilities, self._best = problem.packed, problem.utilities, problem.utilities.max(axis=1)
+        self._comparison, self._scale = problem.comparison, problem.scale
+        _, d, n = self._packed.shape
         self.theta = np.empty(0)
-        self._packed, self._utilities, self._best = packed, utilities, utilities.max(axis=1)
-        self._order_rng, self._coin_rng = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
+        self._order_rng, self._outcome_rng = generator(entropy, CONTEXTS, run), generator(entropy, OUTCOMES, run)
         self._ahead = np.empty(0, np.intp)  # rounds of this pass that are still to come
         self.chunk_rounds = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n)))
 
@@ -41,15 +44,24 @@ class ScoredRun:
         n_passes = math.ceil((n_rounds - len(self._ahead)) / m)
         rows = np.concatenate([self._ahead, *(self._order_rng.permutation(m) for _ in range(n_passes))])
         rows, self._ahead = rows[:n_rounds], rows[n_rounds:]
-        latent = np.where(self._coin_rng.random(n_rounds) < 0.5, COIN, -COIN)
-        return Chunk(self._packed[rows], self._utilities[rows], self._best[rows], latent)
+        return Chunk(self._packed[rows], self._utilities[rows], self._best[rows], self._latent(n_rounds))
+
+    def _latent(self, n_rounds: int) -> NDArray[np.float64]:
+        if self._comparison is None:
+            return np.where(self._outcome_rng.random(n_rounds) < 0.5, COIN, -COIN)
+        latent = np.empty(n_rounds)
+        with np.errstate(over="ignore"):  # without the JIT, as in a scenario's chunk
+            fill_latent(self._comparison, self._outcome_rng, latent)
+        return self._scale * latent
 
 
 class ScoredArms:
     """Real data as a problem: in every round each arm has a known score, and the arm with the better score wins.
 
     A run shows the rows of the data in a random order, all of them once, then all of them again in another order, and
-    so on. A duel between equal scores is decided by a fair coin, the same for every policy. Regret is in the scores'
+    so on. A duel between equal scores is decided by a fair coin, the same for every policy. Where people answer, who
+    err about small differences, a ``comparison`` says how: the arm with score s beats that with s' with probability
+    F((s - s')/scale), and F((s' - s)/scale) where low scores are good. Regret is in the scores'
     unit: the best score of the round minus the mean (average regret), or the better one (weak regret), of the scores of
     the two arms shown, and the other way round when low scores are good.
 
@@ -61,6 +73,10 @@ class ScoredArms:
         How good each arm is there: runtimes, qualities, ratings. Finite, and 0 or at least 1e-290 in size.
     maximize : bool, default True
         Whether high scores are good.
+    comparison : str or model, optional
+        The model that answers, F; None: the better score wins.
+    scale : float, default 1.0
+        The difference of scores that is one unit to the model; positive.
 
     Raises
     ------
@@ -83,7 +99,14 @@ class ScoredArms:
     True
     """
 
-    def __init__(self, contexts: ArrayLike, scores: ArrayLike, maximize: bool = True) -> None:
+    def __init__(
+        self,
+        contexts: ArrayLike,
+        scores: ArrayLike,
+        maximize: bool = True,
+        comparison: Any = None,
+        scale: float = 1.0,
+    ) -> None:
         rows = feature_rows("contexts", contexts, None, ndim=3)
         values = feature_rows("scores", scores, None, shape="(m, n_arms)", entry="score")
         if rows.shape[:2] != values.shape:
@@ -96,23 +119,30 @@ class ScoredArms:
             i, j = np.argwhere(small)[0]
             raise ValueError(f"scores[{i}, {j}] is {values[i, j]}; 0 or at least {SMALLEST_SCORE} in size is wanted")
         self.maximize = answer(maximize, "maximize")
+        self.comparison = None if comparison is None else comparison_model(comparison)
+        self.scale = number("scale", scale, positive=True)
+        if comparison is None and self.scale != 1.0:
+            raise ValueError(f"scale is {self.scale} and comparison None; a scale is wanted with a comparison only")
         _, self.n_arms, self.n_features = rows.shape
-        self._packed = np.ascontiguousarray(rows.transpose(0, 2, 1))
-        self._utilities = values.copy() if self.maximize else -values
+        self.packed = np.ascontiguousarray(rows.transpose(0, 2, 1))
+        self.utilities = values.copy() if self.maximize else -values
         data = hashlib.sha256(repr(rows.shape).encode())
-        for array in (self._packed, self._utilities):
+        for array in (self.packed, self.utilities):
             data.update(array.tobytes())
         self.digest = data.hexdigest()
 
     def get_params(self) -> dict[str, Any]:
         """What names the problem in tables: the data's digest in place of the data."""
-        return {"name": "scored", "maximize": self.maximize, "sha256": self.digest}
+        answers = {} if self.comparison is None else {"comparison": self.comparison, "scale": self.scale}
+        return {"name": "scored", "maximize": self.maximize, "sha256": self.digest, **answers}
 
     def __repr__(self) -> str:
         """Sizes, and the beginning of the data's digest."""
-        m, n, d = len(self._packed), self.n_arms, self.n_features
-        return f"ScoredArms(<{m} rounds, {n} arms, {d} features, {self.digest[:16]}>, maximize={self.maximize})"
+        m, n, d = len(self.packed), self.n_arms, self.n_features
+        answers = "" if self.comparison is None else f", comparison={self.comparison!r}, scale={self.scale!r}"
+        data = f"<{m} rounds, {n} arms, {d} features, {self.digest[:16]}>"
+        return f"ScoredArms({data}, maximize={self.maximize}{answers})"
 
     def start(self, entropy: int, run: int) -> ScoredRun:
-        """Begin a run: open the random streams of its order and of its coins."""
-        return ScoredRun(self._packed, self._utilities, entropy, run)
+        """Begin a run: open the random streams of its order and of its answers."""
+        return ScoredRun(self, entropy, run)

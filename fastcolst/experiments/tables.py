@@ -186,20 +186,34 @@ def scenario_table(problem: Problem, given: Any = None) -> dict[str, Any]:
     if not isinstance(given, Mapping) or isinstance(problem, Scenario):
         return own
     name, builder = _scenario_choice(given, "scenario")
+    if isinstance(problem, ScoredArms):  # which tells all its arguments but the data, and where they lie
+        return {**{key: table_of(value) for key, value in given.items()}, **own, "name": name}
     parameters = inspect.signature(builder).parameters.values()
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    spelled = {key: table_of(value) for key, value in {"name": name, **defaults, **given}.items()}
-    return {**spelled, **own, "name": name} if isinstance(problem, ScoredArms) else spelled
+    return {key: table_of(value) for key, value in {"name": name, **defaults, **given}.items()}
 
 
-def _scored(contexts: Any, scores: Any, maximize: bool = True, sha256: str | None = None) -> ScoredArms:
-    data = ScoredArms(contexts, scores, maximize)
+def _scored(
+    contexts: Any,
+    scores: Any,
+    maximize: bool = True,
+    sha256: str | None = None,
+    comparison: Any = None,
+    scale: float = 1.0,
+) -> ScoredArms:
+    data = ScoredArms(contexts, scores, maximize, comparison, scale)
     if sha256 not in (None, data.digest):
         raise ValueError("the data are not those that the study was made with: sha256 differs")
     return data
 
 
-def _from_file(path: str, maximize: bool | None = None, sha256: str | None = None) -> ScoredArms:
+def _from_file(
+    path: str,
+    maximize: bool | None = None,
+    sha256: str | None = None,
+    comparison: Any = None,
+    scale: float = 1.0,
+) -> ScoredArms:
     """Scored arms from an .npz archive with ``contexts`` and ``scores`` (or ``X`` and ``score``), and ``maximize``."""
     with open_arrays(path) as archive:
         arrays = []
@@ -214,7 +228,7 @@ def _from_file(path: str, maximize: bool | None = None, sha256: str | None = Non
             if kept.shape != ():
                 raise ValueError(f"maximize of {os.fspath(path)!r} has shape {kept.shape}; one answer is wanted")
             maximize = kept[()]
-    return _scored(arrays[0], arrays[1], True if maximize is None else maximize, sha256)
+    return _scored(arrays[0], arrays[1], True if maximize is None else maximize, sha256, comparison, scale)
 
 
 for _name, _builder in (
