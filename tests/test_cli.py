@@ -113,7 +113,8 @@ def caught(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, arguments: li
 def test_every_option_of_simulate_reaches_the_library(monkeypatch: pytest.MonkeyPatch):
     options = (
         "--scenario easy --arms 7 --features 3 --comparison thurstone --horizon 90 --runs 4 --seed 5 "
-        "--threads 1 --checkpoints 6 --policies CoLSTIM --learning-rate 0.25 --score residual --no-progress"
+        "--threads 1 --checkpoints 6 --policies CoLSTIM --learning-rate 0.25 --score residual --no-progress "
+        "--single-arms"
     )
     seen = caught(monkeypatch, fc, "simulate", ["simulate", *options.split()])
     estimator = fc.SGD(learning_rate=0.25, score="residual")
@@ -121,7 +122,8 @@ def test_every_option_of_simulate_reaches_the_library(monkeypatch: pytest.Monkey
     assert repr(seen[0]) == repr({"CoLSTIM": expected})
     assert repr(seen[1]) == repr(fc.Scenario.easy(n_arms=7, n_features=3, comparison="thurstone"))
     rest = {key: value for key, value in seen.items() if key not in (0, 1)}
-    assert rest == {2: 90, "runs": 4, "rng": 5, "threads": 1, "checkpoints": 6, "progress": False}
+    asked = {"runs": 4, "rng": 5, "threads": 1, "checkpoints": 6, "progress": False, "single_arms": True}
+    assert rest == {2: 90, **asked}
 
 
 @pytest.mark.parametrize(

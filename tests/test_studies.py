@@ -606,7 +606,7 @@ def table(kind, **changes):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (table("study", horison=3), r"^study: unknown key 'horison'; known are horizon, runs, seed, checkpoints, p"),
+        (table("study", horison=3), r"^study: unknown key 'horison'; known are horizon, runs, seed, checkpoints, s"),
         (table("study", policy=[]), r"^study: policy is \[\]; at least one table \[\[policy\]\]"),
         (table("policy", ridg=1, x=2), r"^policy 'CoLSTIM': unknown keys 'ridg', 'x'; known are name, n_arms, hor"),
         (table("policy", n_features=2), r"^policy 'CoLSTIM': unknown key 'n_features'"),

@@ -126,6 +126,8 @@ def _add_simulate(commands: Any) -> None:
     running.add_argument("--threads", type=int, metavar="N", help="runs played at a time [one per processor]")
     points = "points on a curve [%(default)s]"
     running.add_argument("--checkpoints", type=int, default=200, metavar="K", help=points)
+    alone = "tell also the regret of each duel's first arm alone, and of the arm that the estimate prefers"
+    running.add_argument("--single-arms", action="store_true", help=alone)
     _add_output(running, RESULT_WRITERS)
 
 

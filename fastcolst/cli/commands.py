@@ -68,6 +68,7 @@ def _simulate(arguments: argparse.Namespace) -> None:
         threads=arguments.threads,
         checkpoints=arguments.checkpoints,
         progress=shows_progress(arguments),
+        single_arms=arguments.single_arms,
     )
     sizes = f"{n_arms} arms, {n_features} features"
     print(f"{arguments.scenario}: {sizes}, {arguments.comparison}")

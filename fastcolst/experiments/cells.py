@@ -17,7 +17,7 @@ from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.mle import MLE
 from fastcolst.experiments.players import Player
 from fastcolst.experiments.problems import Problem
-from fastcolst.experiments.simulation import Plan, Record, RunError, play_run
+from fastcolst.experiments.simulation import Plan, Record, RunError, columns, play_run
 from fastcolst.experiments.tables import Recipe
 
 __all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cell", "warm"]
@@ -64,15 +64,20 @@ class Task(NamedTuple):
     rounds: NDArray[np.int64]
     seed: int
     runs: range
+    single_arms: bool
 
 
 class Work(NamedTuple):
-    """What a study computes: policies' recipes and scenarios' settings, each with its label, its seed, and the runs."""
+    """What a study computes: policies' recipes and scenarios' settings, each with its label, its seed, and the runs.
+
+    ``single_arms``: whether regret of single arms is recorded as well.
+    """
 
     recipes: list[tuple[str, Recipe]]
     settings: list[tuple[str, Setting]]
     seed: int
     runs: int
+    single_arms: bool
 
     def block_runs(self) -> list[list[int]]:
         """Runs of a cell, by scenario and policy."""
@@ -82,14 +87,15 @@ class Work(NamedTuple):
         """What a worker computes for a cell."""
         (label, setting), (policy, recipe) = self.settings[cell.scenario], self.recipes[cell.policy]
         runs = range(cell.first_run, cell.first_run + cell.n_runs)
-        return Task(label, policy, setting.problem, recipe, setting.horizon, setting.rounds, self.seed, runs)
+        plays = setting.problem, recipe, setting.horizon, setting.rounds, self.seed
+        return Task(label, policy, *plays, runs, self.single_arms)
 
 
 class Outcome(NamedTuple):
     """What a cell gives.
 
-    totals (n_runs, k, 3) float64, average regret, weak regret and self-duels at the checkpoints; seconds (n_runs,)
-    float64; a policy's trouble in the first run, if any, in words; which worker it was.
+    totals (n_runs, k, 3 or 5) float64, what is recorded at the checkpoints; seconds (n_runs,) float64; a policy's
+    trouble in the first run, if any, in words; which worker it was.
     """
 
     totals: NDArray[np.float64]
@@ -106,9 +112,10 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
     """Play the runs of a cell. The same task gives the same totals wherever and however often it is computed."""
     stop = threading.Event() if stop is None else stop
     template = task.recipe.build(task.problem.n_features)
-    plan = Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds)
+    plan = Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds, task.single_arms)
     warm(template)
-    totals, seconds = np.empty((len(task.runs), len(task.rounds), 3)), np.empty(len(task.runs))
+    shape = len(task.runs), len(task.rounds), columns(task.single_arms)
+    totals, seconds = np.empty(shape), np.empty(len(task.runs))
     trouble = ""
     for i, run in enumerate(task.runs):
         record = Record(plan)

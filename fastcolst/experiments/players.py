@@ -19,7 +19,7 @@ from fastcolst._checks import brief, is_a, looked_at, whole_number
 from fastcolst._compile import plain
 from fastcolst._registry import METHODS, POLICY
 from fastcolst.policies.duel import ChoiceError, Duel
-from fastcolst.policies.kernels import add_regret, first_wins
+from fastcolst.policies.kernels import add_regret, add_single_arms, first_wins
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import entropy_of, generator
@@ -161,6 +161,8 @@ class PlainPolicy:
             self._round += 1
             first, second = self._choose(own)
             plain(add_regret)(chunk, r, first, second, trace)
+            if trace.shape[1] > 3:
+                plain(add_single_arms)(chunk, r, first, -1, trace)
             if first != second:
                 contrast = contexts[:, first] - contexts[:, second]
                 contrast.setflags(write=False)

@@ -2,10 +2,12 @@
 
     average regret of a round = u_best - (u_first + u_second) / 2
     weak regret of a round    = u_best - max(u_first, u_second)
+    regret of the first arm   = u_best - u_first
+    ... of the greedy arm     = u_best - u_i, where i has the highest estimated utility
 
-A :class:`Result` holds the running sums of both at the checkpoints, with everything it takes to check and to
-repeat them: the true parameters of each run, the seed, the settings. On disk it is one Parquet file: a tidy
-table that any tool reads, and a JSON header in the schema's metadata.
+A :class:`Result` holds the running sums of the first two, and of the others where wanted, at the checkpoints, with
+everything it takes to check and to repeat them: the true parameters of each run, the seed, the settings. On disk it is
+one Parquet file: a tidy table that any tool reads, and a JSON header in the schema's metadata.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +29,10 @@ from fastcolst._words import align
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["TABLES", "FileFormatError", "Result", "load_result"]
+__all__ = ["SINGLE_ARMS", "TABLES", "FileFormatError", "Result", "load_result"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSIONS = (1, 2)
+"""Of files without and with regret of single arms."""
 _KEY = b"fastcolst"
 
 LARGEST_WHOLE = 2**4096
@@ -37,13 +40,15 @@ LARGEST_WHOLE = 2**4096
 
 TABLES = ("average_regret", "weak_regret", "self_duels")
 """What is recorded at the checkpoints."""
+SINGLE_ARMS = ("first_regret", "greedy_regret")
+"""What is recorded there as well, where it is wanted."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Result:
     """Regret of the policies of one simulation, at its checkpoints.
 
-    Every array is a read-only copy; the four dictionaries have the same labels in the same order.
+    Every array is a read-only copy; the dictionaries have the same labels in the same order.
 
     Parameters
     ----------
@@ -65,6 +70,9 @@ class Result:
         How many independent repetitions.
     settings : dict of str to str
         What was simulated: scenario, policies, versions.
+    first_regret, greedy_regret : dict of label to (runs, k) float64, optional
+        Cumulative regret of playing, in place of the pair, its first arm alone, and the arm that the policy's estimate
+        prefers; the latter nan for policies without an estimate. Empty where ``single_arms`` was not asked for.
 
     Raises
     ------
@@ -101,6 +109,8 @@ class Result:
     horizon: int
     runs: int
     settings: dict[str, str]
+    first_regret: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    greedy_regret: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, least in (("seed", 0), ("horizon", 1), ("runs", 1)):
@@ -114,6 +124,8 @@ class Result:
         self._set("average_regret", _arrays(self.average_regret, "average_regret", np.float64, shape))
         self._set("weak_regret", _arrays(self.weak_regret, "weak_regret", np.float64, shape))
         self._set("self_duels", _arrays(self.self_duels, "self_duels", np.int64, shape))
+        self._set("first_regret", _arrays(self.first_regret, "first_regret", np.float64, shape))
+        self._set("greedy_regret", _arrays(self.greedy_regret, "greedy_regret", np.float64, shape, unknown=True))
         self._set("seconds", _arrays(self.seconds, "seconds", np.float64, (self.runs,), unknown=True))
         self._set("settings", _texts(self.settings))
         self._check_labels()
@@ -125,7 +137,8 @@ class Result:
     def _check_labels(self) -> None:
         if not self.policies:
             raise ValueError("average_regret is empty; at least one policy is wanted")
-        for name in ("weak_regret", "self_duels", "seconds"):
+        single_arms = SINGLE_ARMS if self.first_regret or self.greedy_regret else ()
+        for name in ("weak_regret", "self_duels", "seconds", *single_arms):
             found = list(getattr(self, name))
             if found != self.policies:
                 raise ValueError(
@@ -145,6 +158,11 @@ class Result:
     def policies(self) -> list[str]:
         """Labels of the policies, in the order in which they were given."""
         return list(self.average_regret)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What is recorded at the checkpoints."""
+        return (*TABLES, *SINGLE_ARMS) if self.first_regret else TABLES
 
     def __repr__(self) -> str:
         return (
@@ -167,9 +185,11 @@ class Result:
         """Return a table of the policies at the last checkpoint, as the paper reports them.
 
         Mean and standard deviation over the runs of the cumulative average regret ("-" for one run), mean
-        cumulative weak regret, share of rounds that compared an arm with itself, microseconds per round.
+        cumulative weak regret, where recorded that of the first and of the greedy arm alone, share of rounds that
+        compared an arm with itself, microseconds per round.
         """
-        head = ("policy", "average regret", "sd", "weak regret", "self-duels", "us/round")
+        single_arms = ("first arm", "greedy arm") if self.first_regret else ()
+        head = ("policy", "average regret", "sd", "weak regret", *single_arms, "self-duels", "us/round")
         rows = [head, *(self._summary_row(label) for label in self.policies)]
         runs = "1 run" if self.runs == 1 else f"{self.runs:,} runs"
         last = int(self.rounds[-1])
@@ -180,6 +200,7 @@ class Result:
     def _summary_row(self, label: str) -> tuple[str, ...]:
         average, weak = self.average_regret[label][:, -1], self.weak_regret[label][:, -1]
         deviation = f"{average.std(ddof=1):,.2f}" if self.runs > 1 else "-"
+        single_arms = [getattr(self, name)[label][:, -1].mean() for name in self.tables[len(TABLES) :]]
         share = float(self.self_duels[label][:, -1].mean() / self.rounds[-1])
         microseconds = float(1e6 * self.seconds[label].mean() / self.horizon)  # nan when a run's are not known
         return (
@@ -187,6 +208,7 @@ class Result:
             f"{average.mean():,.2f}",
             deviation,
             f"{weak.mean():,.2f}",
+            *("-" if np.isnan(regret) else f"{regret:,.2f}" for regret in single_arms),
             f"{100 * share:.1f} %",
             "-" if np.isnan(microseconds) else f"{microseconds:.2f}",
         )
@@ -200,7 +222,8 @@ class Result:
     def to_pandas(self) -> Any:
         """Return a tidy pandas DataFrame, one row per policy, run and checkpoint.
 
-        Its columns are policy, run (from 0), round, average_regret, weak_regret, self_duels.
+        Its columns are policy, run (from 0), round, average_regret, weak_regret, self_duels, and where recorded
+        first_regret and greedy_regret.
         """
         return optional_import("pandas", "Result.to_pandas").DataFrame(_columns(self))
 
@@ -272,7 +295,7 @@ def _columns(result: Result) -> dict[str, Any]:
         "run": np.tile(np.repeat(np.arange(runs, dtype=np.int64), k), n_policies),
         "round": np.tile(result.rounds, n_policies * runs),
     }
-    for name in TABLES:
+    for name in result.tables:
         columns[name] = np.concatenate([table.ravel() for table in getattr(result, name).values()])
     return columns
 
@@ -284,7 +307,7 @@ def _digest(result: Result) -> str:
     digest = hashlib.sha256(json.dumps(shape).encode())
     digest.update(result.rounds.tobytes())
     digest.update(result.thetas.tobytes())
-    for name in TABLES:
+    for name in result.tables:
         for label in labels:
             digest.update(getattr(result, name)[label].tobytes())
     return digest.hexdigest()
@@ -292,7 +315,7 @@ def _digest(result: Result) -> str:
 
 def _header(result: Result) -> dict[str, Any]:
     return {
-        "version": FORMAT_VERSION,
+        "version": FORMAT_VERSIONS[bool(result.first_regret)],
         "policies": result.policies,
         "rounds": result.rounds.tolist(),
         "runs": result.runs,
@@ -331,8 +354,9 @@ def _from_bytes(path: str, data: bytes) -> Result:
     if metadata.get(_KEY + b".sha256") != hashlib.sha256(text).hexdigest().encode():
         raise FileFormatError("the header is damaged")
     header = json.loads(text)
-    if header["version"] != FORMAT_VERSION:
-        raise FileFormatError(f"format version {header['version']!r}; this fastcolst reads {FORMAT_VERSION}")
+    if header["version"] not in FORMAT_VERSIONS:
+        known = " and ".join(map(str, FORMAT_VERSIONS))
+        raise FileFormatError(f"format version {header['version']!r}; this fastcolst reads {known}")
     rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
     check_claim(path, f"the table of {rows:,} rows and {n_columns:,} columns", 8 * rows * n_columns, len(data))
     result = _assemble(header, file.read(use_threads=False))
@@ -344,9 +368,10 @@ def _from_bytes(path: str, data: bytes) -> Result:
 def _assemble(header: dict[str, Any], table: Any) -> Result:
     policies, rounds, runs = header["policies"], header["rounds"], header["runs"]
     shape = (len(policies), runs, len(rounds))
-    values = {name: table.column(name).to_numpy().reshape(shape) for name in TABLES}
+    names = TABLES if header["version"] == FORMAT_VERSIONS[0] else (*TABLES, *SINGLE_ARMS)
+    values = {name: table.column(name).to_numpy().reshape(shape) for name in names}
     result = Result(
-        **{name: dict(zip(policies, values[name], strict=True)) for name in TABLES},
+        **{name: dict(zip(policies, values[name], strict=True)) for name in names},
         rounds=rounds,
         seconds={label: np.array(numbers, np.float64) for label, numbers in header["seconds"].items()},
         thetas=header["thetas"],

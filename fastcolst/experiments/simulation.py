@@ -24,12 +24,22 @@ from fastcolst._files import optional_import
 from fastcolst._version import __version__
 from fastcolst.experiments.players import Player, play_rounds, player_of
 from fastcolst.experiments.problems import Problem, check_length
-from fastcolst.experiments.results import Result
+from fastcolst.experiments.results import SINGLE_ARMS, TABLES, Result
 from fastcolst.policies.duel import ChoiceError
 from fastcolst.policies.protocol import Chunk
 from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
 
-__all__ = ["Plan", "Record", "RunError", "checkpoint_rounds", "play_run", "processors", "simulate"]
+__all__ = [
+    "Plan",
+    "Record",
+    "RunError",
+    "by_table",
+    "checkpoint_rounds",
+    "columns",
+    "play_run",
+    "processors",
+    "simulate",
+]
 
 MOST_ROUNDS = 10**13
 """Rounds that can be played at all: the fastest policy takes a month for them."""
@@ -52,6 +62,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     threads: int | None = None,
     checkpoints: int | Sequence[int] = 200,
     progress: bool = False,
+    *,
+    single_arms: bool = False,
 ) -> Result:
     """Let policies play the same rounds of a problem and record their regret.
 
@@ -77,6 +89,12 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         The rounds after which regret is recorded: how many, evenly spaced and ending at the horizon, or which.
     progress : bool, default False
         Show a progress bar (needs tqdm).
+    single_arms : bool, default False
+        Record as well what it would have cost to play one arm in place of the pair: ``result.first_regret`` of the
+        duel's first arm, ``result.greedy_regret`` of the arm with the highest estimated utility before the answer is
+        learned (stage 1's, with stages). While a policy explores there is no estimate to go by, and its greedy arm is
+        the first of the random pair; policies without an estimate, and plain Python ones, have nan. The pairs stay the
+        same. O(n d) a round.
 
     Returns
     -------
@@ -118,12 +136,13 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
             "in all are possible"
         )
     rounds = checkpoint_rounds(checkpoints, horizon)
-    check_memory("runs", runs, runs * (RECORD_BYTES + 24 * len(templates) * len(rounds)))
+    single_arms = answer(single_arms, "single_arms")
+    check_memory("runs", runs, runs * (RECORD_BYTES + 8 * columns(single_arms) * len(templates) * len(rounds)))
     workers = min(runs, processors() if threads is None else count("threads", threads))
     progress = answer(progress, "progress")
     check_rng(rng)
     _check_fit(templates, scenario, horizon)
-    plan = Plan(templates, scenario, horizon, entropy_of(rng), rounds)  # from here on nothing is refused
+    plan = Plan(templates, scenario, horizon, entropy_of(rng), rounds, single_arms)  # from here on nothing is refused
     records = [Record(plan) for _ in range(runs)]
     stop = threading.Event()
 
@@ -161,11 +180,28 @@ class Plan(NamedTuple):
     horizon: int
     entropy: int
     checkpoints: NDArray[np.int64]
+    single_arms: bool = False
 
     def policy(self, label: str, run: int) -> Player:
         """The policy of a run, fresh."""
         key = SeedSequence(self.entropy, spawn_key=(POLICY, run, *label_key(label)))
         return self.templates[label].fresh_for(self.scenario.n_features, self.scenario.n_arms, self.horizon, key)
+
+
+def columns(single_arms: bool) -> int:
+    """How many numbers are recorded at a checkpoint."""
+    return len(TABLES) + len(SINGLE_ARMS) * single_arms
+
+
+def by_table(totals: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """What results keep of each label's totals, (runs, k, columns): a dict by label for each of them."""
+    width = next(iter(totals.values())).shape[-1]
+    tables: dict[str, Any] = {
+        name: {label: table[..., i] for label, table in totals.items()}
+        for i, name in enumerate((*TABLES, *SINGLE_ARMS)[:width])
+    }
+    tables["self_duels"] = {label: table.astype(np.int64) for label, table in tables["self_duels"].items()}
+    return tables
 
 
 class RunError(ValueError):
@@ -176,7 +212,8 @@ class Record:
     """What a run leaves behind: regret at the checkpoints, seconds, and how far it has come."""
 
     def __init__(self, plan: Plan) -> None:
-        self.totals = {label: np.empty((len(plan.checkpoints), 3)) for label in plan.templates}
+        shape = len(plan.checkpoints), columns(plan.single_arms)
+        self.totals = {label: np.empty(shape) for label in plan.templates}
         self.seconds = dict.fromkeys(plan.templates, 0.0)
         self.theta = np.empty(0)
         self.rounds_played = 0
@@ -197,7 +234,7 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
     most = count("the problem's chunk_rounds", source.chunk_rounds)
     record.theta = source.theta
     policies = {label: plan.policy(label, run) for label in plan.templates}
-    traces = {label: np.zeros((most + 1, 3)) for label in plan.templates}
+    traces = {label: np.zeros((most + 1, columns(plan.single_arms))) for label in plan.templates}
     while record.rounds_played < plan.horizon and not stop.is_set():
         before = record.rounds_played
         n_rounds = min(most, plan.horizon - before)
@@ -265,9 +302,7 @@ def _result(plan: Plan, records: list[Record]) -> Result:
     totals = {label: np.stack([record.totals[label] for record in records]) for label in plan.templates}
     return Result(
         rounds=plan.checkpoints,
-        average_regret={label: table[:, :, 0] for label, table in totals.items()},
-        weak_regret={label: table[:, :, 1] for label, table in totals.items()},
-        self_duels={label: table[:, :, 2].astype(np.int64) for label, table in totals.items()},
+        **by_table(totals),
         seconds={label: np.array([record.seconds[label] for record in records]) for label in plan.templates},
         thetas=np.stack([record.theta for record in records]),
         seed=plan.entropy,

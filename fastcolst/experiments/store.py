@@ -34,7 +34,7 @@ from fastcolst._code import Code, changed_code, merged_code, own_code
 from fastcolst._files import FileFormatError, is_sealed, optional_import, read_whole, seal, write_atomically
 from fastcolst._version import __version__
 from fastcolst.experiments.cells import Cell, Outcome, Work, check_amounts
-from fastcolst.experiments.simulation import processors
+from fastcolst.experiments.simulation import by_table, processors
 
 __all__ = ["CELLS", "LOCK", "TIMINGS", "Manifest", "Store", "locked", "short", "timing"]
 
@@ -358,9 +358,7 @@ def _cell_bytes(manifest: Manifest, cell: Cell, totals: NDArray[np.float64]) -> 
         "policy": pa.repeat(manifest.policies[cell.policy], n * k),
         "run": np.repeat(np.arange(cell.first_run, cell.first_run + n, dtype=np.int64), k),
         "round": np.tile(np.array(rounds, np.int64), n),
-        "average_regret": totals[:, :, 0].ravel(),
-        "weak_regret": totals[:, :, 1].ravel(),
-        "self_duels": totals[:, :, 2].ravel().astype(np.int64),
+        **{name: tables["cell"].ravel() for name, tables in by_table({"cell": totals}).items()},
     }
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, version="2.6", compression="zstd", write_statistics=False)

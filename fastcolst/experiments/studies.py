@@ -44,7 +44,7 @@ from fastcolst.streams import LARGEST_SEED
 
 __all__ = ["Study", "StudyResult", "load_study"]
 
-TOP_KEYS = ("horizon", "runs", "seed", "checkpoints", "policy", "scenario")
+TOP_KEYS = ("horizon", "runs", "seed", "checkpoints", "single_arms", "policy", "scenario")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,8 @@ class Study:
         From which everything follows.
     checkpoints : int, sequence of int, or dict of scenario's label to such, default 200
         After which rounds regret is recorded: how many, evenly spaced, or which.
+    single_arms : bool, default False
+        Record the regret of the duel's first arm and of the greedy arm as well, see :func:`fastcolst.simulate`.
 
     Raises
     ------
@@ -97,6 +99,7 @@ class Study:
     runs: int = 1
     seed: int = 0
     checkpoints: int | Sequence[int] | Mapping[str, int | Sequence[int]] = 200
+    single_arms: bool = False
     _recipes: dict[str, Recipe] = field(init=False, repr=False)
     _settings: dict[str, Setting] = field(init=False, repr=False)
 
@@ -105,6 +108,7 @@ class Study:
             object.__setattr__(self, name, _labelled(name, getattr(self, name)))
         object.__setattr__(self, "runs", count("runs", self.runs))
         object.__setattr__(self, "seed", _seed(self.seed))
+        object.__setattr__(self, "single_arms", answer(self.single_arms, "single_arms"))
         recipes = {label: recipe_of(policy, f"policy {label!r}") for label, policy in self.policies.items()}
         object.__setattr__(self, "_recipes", recipes)
         object.__setattr__(self, "_settings", {label: self._setting(label) for label in self.scenarios})
@@ -126,7 +130,7 @@ class Study:
 
     @property
     def _work(self) -> Work:
-        return Work(list(self._recipes.items()), list(self._settings.items()), self.seed, self.runs)
+        return Work(list(self._recipes.items()), list(self._settings.items()), self.seed, self.runs, self.single_arms)
 
     @property
     def _manifest(self) -> Manifest:
@@ -163,11 +167,11 @@ class Study:
     def from_toml(cls, path: str | os.PathLike[str]) -> Study:
         """Read a study from a TOML file.
 
-        Top-level keys ``horizon``, ``runs``, ``seed``, ``checkpoints``. A table ``[[policy]]`` for each policy with its
-        ``name``, perhaps a ``label``, and keyword arguments. A table ``[[scenario]]`` for each scenario with its
-        ``name`` ("easy", "medium", "hard", or "file" with a ``path`` beside the TOML file; none with ``theta``),
-        perhaps a ``label``, a ``horizon`` and ``checkpoints`` of its own, and keyword arguments. A list in place of a
-        value is a grid: the study has each of its entries, and labels that name what varies.
+        Top-level keys ``horizon``, ``runs``, ``seed``, ``checkpoints``, ``single_arms``. A table ``[[policy]]`` for
+        each policy with its ``name``, perhaps a ``label``, and keyword arguments. A table ``[[scenario]]`` for each
+        scenario with its ``name`` ("easy", "medium", "hard", or "file" with a ``path`` beside the TOML file; none with
+        ``theta``), perhaps a ``label``, a ``horizon`` and ``checkpoints`` of its own, and keyword arguments. A list in
+        place of a value is a grid: the study has each of its entries, and labels that name what varies.
 
         Raises
         ------
@@ -217,7 +221,7 @@ class Study:
                 raise ValueError(f"scenario {label!r}: horizon is missing, here and at the top of the study")
             own["horizon"][label] = table.pop("horizon")
             own["checkpoints"][label] = table.pop("checkpoints", 200)
-        rest = {key: data[key] for key in ("runs", "seed") if key in data}
+        rest = {key: data[key] for key in ("runs", "seed", "single_arms") if key in data}
         return cls(policies, scenarios, **{key: _common(values) for key, values in own.items()}, **rest)
 
     def to_dict(self) -> dict[str, Any]:
@@ -228,6 +232,7 @@ class Study:
         return {
             "runs": self.runs,
             "seed": self.seed,
+            **({"single_arms": True} if self.single_arms else {}),  # without it the table is as it always was
             "policy": [{"label": label, **recipe.table()} for label, recipe in self._recipes.items()],
             "scenario": [self._scenario_table(label) for label in self.scenarios],
         }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fastcolst._checks import brief, plain_text
 from fastcolst._files import FileFormatError, decoding, is_sealed, optional_import, read_whole
 from fastcolst.experiments.cells import Cell
-from fastcolst.experiments.results import TABLES, Result
+from fastcolst.experiments.results import SINGLE_ARMS, TABLES, Result
 from fastcolst.experiments.store import CELLS, TIMINGS, Manifest, timing
 
 __all__ = ["FinishedCells"]
@@ -61,6 +61,11 @@ class FinishedCells:
         """How many cells are not there yet."""
         return len(self._manifest.cells) - len(self._cells())
 
+    @property
+    def _tables(self) -> tuple[str, ...]:
+        """What is recorded at the checkpoints."""
+        return (*TABLES, *SINGLE_ARMS) if self._manifest.study.get("single_arms") else TABLES
+
     def _cells(self) -> list[Cell]:
         """The finished cells, by scenario, policy and run."""
         with os.scandir(self.folder / CELLS) as entries:
@@ -94,7 +99,7 @@ class FinishedCells:
                 f"{os.fspath(path)!r} is damaged, or a cell of another study; resume the study to compute it anew"
             )
         with decoding(os.fspath(path)):
-            table = pq.ParquetFile(pa.BufferReader(data)).read(["run", "round", *TABLES], use_threads=False)
+            table = pq.ParquetFile(pa.BufferReader(data)).read(["run", "round", *self._tables], use_threads=False)
             if len(table) != cell.n_runs * len(self._manifest.scenarios[cell.scenario]["rounds"]):
                 raise FileFormatError(f"{os.fspath(path)!r} has {len(table):,} rows, which are not those of its cell")
             return table
@@ -102,8 +107,9 @@ class FinishedCells:
     def to_pandas(self) -> Any:
         """Return a tidy pandas DataFrame, a row for each scenario, policy, run (from 0) and checkpoint that is there.
 
-        Its columns are scenario, policy, run, round, average_regret, weak_regret, self_duels; then, for each argument
-        that varies, ``scenario_...`` or ``policy_...`` with its value.
+        Its columns are scenario, policy, run, round, average_regret, weak_regret, self_duels, and with ``single_arms``
+        first_regret and greedy_regret; then, for each argument that varies, ``scenario_...`` or ``policy_...`` with its
+        value.
         """
         optional_import("pandas", "StudyResult.to_pandas")
         return self._table().to_pandas()
@@ -118,7 +124,7 @@ class FinishedCells:
         rounds = np.unique(np.concatenate([scenario["rounds"] for scenario in self._manifest.scenarios]))
         runs = self._manifest.study["runs"]
         shape = (len(self.scenarios), len(self.policies), runs, len(rounds))
-        arrays = {name: np.full(shape, np.nan) for name in TABLES}
+        arrays = {name: np.full(shape, np.nan) for name in self._tables}
         for cell in self._cells():
             table = self._read(cell)
             places = np.searchsorted(rounds, self._manifest.scenarios[cell.scenario]["rounds"])
@@ -182,13 +188,13 @@ class FinishedCells:
     def _result(self, s: int, cells: list[Cell], seconds_by_cell: dict[str, list[float]]) -> Result | None:
         scenario, study = self._manifest.scenarios[s], self._manifest.study
         shape = (len(self.policies), study["runs"], len(scenario["rounds"]))
-        tables = {name: np.zeros(shape) for name in TABLES}
+        tables = {name: np.zeros(shape, np.int64 if name == "self_duels" else np.float64) for name in self._tables}
         seconds, played = np.zeros(shape[:2]), np.zeros(shape[:2], bool)
         for cell in cells:
             where = cell.policy, slice(cell.first_run, cell.first_run + cell.n_runs)
             table = self._read(cell)
-            for name in TABLES:
-                tables[name][where] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
+            for name, array in tables.items():
+                array[where] = table.column(name).to_numpy().reshape(cell.n_runs, -1)
             seconds[where], played[where] = seconds_by_cell.get(cell.name, math.nan), True
         common = played.all(axis=0)
         if not common.any():
@@ -199,9 +205,7 @@ class FinishedCells:
 
         return Result(
             rounds=scenario["rounds"],
-            average_regret=by_label(tables["average_regret"]),
-            weak_regret=by_label(tables["weak_regret"]),
-            self_duels=by_label(tables["self_duels"].astype(np.int64)),
+            **{name: by_label(array) for name, array in tables.items()},
             seconds=by_label(seconds),
             thetas=np.empty((int(common.sum()), 0)),
             seed=study["seed"],

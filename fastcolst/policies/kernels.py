@@ -19,6 +19,7 @@ from fastcolst.policies.protocol import (
     Choice,
     draw,
     estimate_is_stale,
+    greedy_arm,
     n_raw,
     select,
     update,
@@ -29,6 +30,7 @@ from fastcolst.policies.state import exploration_end_is_due
 __all__ = [
     "Buffers",
     "add_regret",
+    "add_single_arms",
     "agent_is_stale",
     "choose",
     "decoded",
@@ -208,6 +210,13 @@ def add_regret(chunk: Any, r: int, first: int, second: int, trace: Any) -> None:
 
 
 @helper
+def add_single_arms(chunk: Any, r: int, first: int, greedy: int, trace: Any) -> None:
+    """Add to a trace's further columns what the first and the greedy arm of a round cost; nan for a negative index."""
+    trace[r + 1, 3] = trace[r, 3] + (chunk.best[r] - chunk.utilities[r, first])
+    trace[r + 1, 4] = trace[r, 4] + (chunk.best[r] - chunk.utilities[r, greedy]) if greedy >= 0 else np.nan
+
+
+@helper
 def first_wins(chunk: Any, r: int, first: int, second: int) -> bool:
     """Who wins the duel of a chunk's round r: the first iff u_first - u_second + D > 0."""
     return bool(chunk.utilities[r, first] - chunk.utilities[r, second] + chunk.latent[r] > 0.0)
@@ -224,8 +233,9 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
         The policy's own stream.
     chunk : Chunk
         m rounds of a problem.
-    trace : (m + 1, 3) float64
-        Running totals of average regret, weak regret and self-duels. Row 0 is read, the others are overwritten.
+    trace : (m + 1, 3) or (m + 1, 5) float64
+        Running totals of average regret, weak regret and self-duels; and, where there are five columns, of the regret
+        of the pair's first arm alone, and of the greedy arm. Row 0 is read, the others are overwritten.
 
     Returns
     -------
@@ -238,6 +248,9 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     -----
     The cost of a round is the rule's: O(n d^2) for CoLSTIM. Scratch is allocated once a call, and a round's result does
     not depend on where chunks begin.
+
+    The greedy arm is that of the highest estimated utility before the round's answer is learned. During the exploration
+    theta is not kept up to date, and it is the first of the random pair; without an estimate its regret is nan.
     """
     rule, state = agent.rule, agent.state
     counters = state.counters[()]
@@ -245,6 +258,8 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
     raw = np.empty(n_raw(rule, n))
     work = np.zeros(work_shape(rule, n, d))
     contrast = np.empty(d)
+    tells_single_arms = trace.shape[1] > 3
+    estimated = np.empty(n if tells_single_arms else 0)
     for r in range(m):
         # before a number is drawn
         if exploration_end_is_due(counters) or estimate_is_stale(state, rule, counters.exploration_end >= 0):
@@ -259,6 +274,10 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
             return -1 - r
         counters.chosen += 1
         add_regret(chunk, r, first, second, trace)
+        if tells_single_arms:
+            greedy = greedy_arm(state, contexts, estimated)
+            exploring = greedy >= 0 and counters.exploration_end < 0
+            add_single_arms(chunk, r, first, first if exploring else greedy, trace)
         if first == second:
             continue
         for k in range(d):

@@ -23,6 +23,7 @@ __all__ = [
     "draw",
     "draw_block",
     "estimate_is_stale",
+    "greedy_arm",
     "n_raw",
     "select",
     "update",
@@ -89,6 +90,15 @@ def estimate_is_stale(self: Any, rule: Any, wanted: bool) -> bool:
     ``wanted`` says whether theta is about to be used. A state without an estimate has no such method.
     """
     return False
+
+
+@generic
+def greedy_arm(self: Any, contexts: Any, work: Any) -> int:
+    """The arm of highest utility by a state's theta, which must not be stale; -1 for a state without an estimate.
+
+    ``contexts`` is (d, n) with arms as columns, ``work`` (n,) scratch. Of equal ones the first.
+    """
+    return -1
 
 
 @generic

@@ -86,8 +86,8 @@ class Simulated:
         ----------
         chunk : Chunk
             m rounds of a problem, of the sizes that this policy has.
-        trace : (m + 1, 3) float64
-            Running totals of average regret, weak regret and self-duels. Row 0 is read, the others are overwritten.
+        trace : (m + 1, 3) or (m + 1, 5) float64
+            Running totals, see :func:`fastcolst.policies.kernels.play`. Row 0 is read, the others are overwritten.
 
         Returns
         -------
@@ -103,9 +103,10 @@ class Simulated:
         with self._lock:
             _, d, n = shape = chunk.contexts.shape
             told = (m, self._n_features or d, self._n_arms or n)
-            if shape != told or chunk.utilities.shape != (m, n) or len(chunk.latent) != m or trace.shape != (m + 1, 3):
+            traces = (m + 1, 3), (m + 1, 5)
+            if shape != told or chunk.utilities.shape != (m, n) or len(chunk.latent) != m or trace.shape not in traces:
                 found = f"contexts of shape {shape}, utilities {chunk.utilities.shape}, a trace {trace.shape}"
-                raise ValueError(f"chunk has {found}; {told}, {told[::2]} and ({m + 1}, 3) are wanted")
+                raise ValueError(f"chunk has {found}; {told}, {told[::2]} and {traces[0]} or {traces[1]} are wanted")
             if not self._is_settled:
                 self._settle(n, d)
                 self._is_settled = True

@@ -21,7 +21,7 @@ from fastcolst.kernels.linalg import (
     whiten,
     whiten_contrast,
 )
-from fastcolst.kernels.selection import all_finite, all_rows_finite, random_pair
+from fastcolst.kernels.selection import all_finite, all_rows_finite, argmax, random_pair
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 
 __all__ = [
@@ -104,6 +104,11 @@ class LinearState(NamedTuple):
     def refresh_estimate(self, rule: Any) -> None:
         """Bring theta up to date."""
         refresh(rule.estimator, rule.model, self.memory)
+
+    def greedy_arm(self, contexts: Any, work: Any) -> int:
+        """The arm of highest utility by theta."""
+        utilities(self.memory.theta, contexts, work)
+        return argmax(work)
 
 
 @register

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from fastcolst._compile import handle, helper, register, slot
 from fastcolst.estimation.memory import spread, stacked
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, grown, grown_stack, is_stale, refresh
+from fastcolst.kernels.linalg import utilities
+from fastcolst.kernels.selection import argmax
 from fastcolst.policies.protocol import Choice
 from fastcolst.policies.soundness import check, check_range
 from fastcolst.policies.state import LinearState, update_linear
@@ -80,6 +82,11 @@ class StageState(NamedTuple):
         for s in stale or [1]:
             refresh(rule.estimator, rule.model, memory_of(self, s))
         self.stale[:] = 0
+
+    def greedy_arm(self, contexts: Any, work: Any) -> int:
+        """The arm of highest utility by theta of stage 1."""
+        utilities(self.memory.theta, contexts, work)
+        return argmax(work)
 
     def with_room(self, rule: Any, n: int) -> StageState:
         """The state with room for n more comparisons in every stage; itself, where there is room."""
