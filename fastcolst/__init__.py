@@ -36,6 +36,7 @@ _HOME = {
     "UniformPairs": "policies",
     "load_policy": "policies.loading",
     "arm_features": "experiments.arm_features",
+    "load_aslib": "experiments.aslib",
     "Scenario": "experiments.problems",
     "ScoredArms": "experiments.scored",
     "Fit": "estimation.fit",
