@@ -1,0 +1,113 @@
+"""The programs of examples/: each runs in a process of its own, in under 20 s, and what it prints is what is said."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastcolst as fc
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_SECONDS = 20.0
+"""Of processor time, compiling included: the clock on the wall also counts whoever else is at work."""
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def run(tmp_path) -> Callable[..., str]:
+    def run(name: str, *arguments: str) -> str:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(ROOT / "examples" / name), *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},  # threads that wait spin
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=10 * MOST_SECONDS,
+            check=False,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MOST_SECONDS
+        return done.stdout
+
+    return run
+
+
+def test_every_example_is_run_here_and_named_in_the_readme():
+    names = {path.name for path in (ROOT / "examples").glob("*.py")}
+    here, readme = Path(__file__).read_text(), (ROOT / "README.md").read_text()
+    assert names and not [name for name in names if f'run("{name}"' not in here or f"examples/{name}" not in readme]
+
+
+# --- solvers for instances ----------------------------------------------------------------------------------
+
+
+def aslib(shared: Path, name: str) -> Path:
+    folder = shared / "data" / "aslib" / name
+    if not folder.is_dir():
+        pytest.skip("real data is not here: no folder data/aslib")
+    return folder
+
+
+def means(markdown: str) -> dict[str, dict[str, float]]:
+    """Of each scenario's table the means by what stands before them."""
+    tables: dict[str, dict[str, float]] = {}
+    for line in markdown.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if found := re.match(r"(\S+): \d+ instances", cells[0]):
+            rows = tables[found[1]] = {}
+        elif line.startswith("|") and re.fullmatch(r"[\d,]+", cells[1]):
+            rows[cells[0].partition(" solver, ")[0].partition(" in parallel, ")[0]] = float(cells[1].replace(",", ""))
+    return tables
+
+
+PAGE = ROOT / "docs" / "aslib.md"
+
+
+def holds(rows: dict[str, float]) -> None:
+    """What the page says of a scenario."""
+    single, virtual, pair = rows["single best"], rows["virtual best solver"], rows["best fixed pair"]
+    greedy, first, parallel = (rows[f"CoLSTIM, {what}"] for what in ("greedy arm", "first arm", "pair in parallel"))
+    assert virtual < parallel < greedy < first < single < rows["random pairs, first arm"]
+    assert virtual < pair < parallel * 1.02
+    plain, weighted = rows["offline fit, cross-validated"], rows["the same, wins weighted by the difference"]
+    assert weighted < plain < greedy
+    assert single - weighted > 1.5 * (single - plain)
+
+
+def test_solver_portfolio_prints_the_page_and_beats_the_single_best_solver(run, shared):
+    folder = aslib(shared, "CPMP-2015")
+    page = means(PAGE.read_text())
+    assert set(page) == {"CPMP-2015", "SAT11-RAND-ALGO"}
+    for rows in page.values():
+        holds(rows)
+    (found,) = means(run("solver_portfolio.py", str(folder))).values()
+    holds(found)
+    for what, mean in found.items():  # another linear algebra turns the last bits of the components, and some duels
+        tolerance = 0.15 if "CoLSTIM" in what else 1e-3
+        assert mean == pytest.approx(page["CPMP-2015"][what], rel=tolerance), what
+
+
+@pytest.mark.parametrize("name", ["CPMP-2015", "SAT11-RAND-ALGO"])
+def test_duels_alone_beat_the_single_best_solver(shared, name):
+    """Ten orders of all instances. First and greedy arm are 2.9 standard errors or more below it; 1.5 are asked for."""
+    problem = fc.load_aslib(aslib(shared, name))
+    policy = fc.CoLSTIM(
+        problem.n_features, ridge=1.0, estimator=fc.MLE(ridge=10.0), exploration_rounds=0, allow_self_duel=False
+    )
+    m = len(problem.instances)
+    result = fc.simulate({"CoLSTIM": policy}, problem, m, runs=10, rng=1, single_arms=True)
+    for regret in (result.first_regret, result.greedy_regret):
+        scores = problem.virtual_best + regret["CoLSTIM"][:, -1] / m
+        assert scores.mean() + 1.5 * scores.std(ddof=1) / np.sqrt(10) < problem.single_best[1]
