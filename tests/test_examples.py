@@ -111,3 +111,58 @@ def test_duels_alone_beat_the_single_best_solver(shared, name):
     for regret in (result.first_regret, result.greedy_regret):
         scores = problem.virtual_best + regret["CoLSTIM"][:, -1] / m
         assert scores.mean() + 1.5 * scores.std(ddof=1) / np.sqrt(10) < problem.single_best[1]
+
+
+# --- the others ---------------------------------------------------------------------------------------------
+
+
+def numbers(line: str) -> list[float]:
+    """The numbers in a line, percent as shares."""
+    found = re.findall(r"(-?[\d,]*\.?\d+)( ?%)?", line)
+    return [float(text.replace(",", "")) / (100.0 if percent else 1.0) for text, percent in found]
+
+
+def test_answers_of_a_language_model(run):
+    """With more answers the best one is given more often, and little is left of what a random choice loses."""
+    head, *rows, exact, chance = run("answer_preferences.py").splitlines()
+    assert head.split()[0] == "answers" and exact.startswith("exact fit") and chance.startswith("by chance")
+    answers, right, loss = np.array([numbers(row) for row in rows]).T
+    assert answers.tolist() == [150, 500, 1500]
+    assert numbers(chance) == [0.17, 1.0] and np.all(np.diff([0.17, *right]) > 0) and np.all(np.diff([1.0, *loss]) < 0)
+    assert right[-1] > 0.75 and loss[-1] < 0.06
+    assert numbers(exact)[0] == pytest.approx(right[-1], abs=0.1) and numbers(exact)[1] < 0.06
+
+
+def test_late_and_wrong_answers(run):
+    """Late ones cost next to nothing, a tenth of lies little, and lies at the beginning most."""
+    head, *rows = run("late_answers.py").splitlines()
+    assert head.split() == ["answers", "are", "regret", "learned", "given", "up", "waiting"]
+    found = {row[:32].strip(): numbers(row[32:]) for row in rows}
+    at_once, late, tenth, third, first = (row[0] for row in found.values())
+    assert [*found] == [
+        "at once, honest", "late", "late, one in ten lies", "late, one in three lies", "late, all of the first 300 lie",
+    ]  # fmt: skip
+    assert at_once < 0.05 and late < 1.5 * at_once and tenth < 2 * late
+    assert tenth < third < 0.5 and third < first < 1.0
+    assert all(sum(row[1:]) == 3_000 for row in found.values()) and found["at once, honest"][1:] == [3_000, 0, 0]
+
+
+def test_a_match_log(run):
+    """What decides matches is found, and each was predicted better than by how often the home side wins."""
+    counts, replayed, blind, *features, match = run("match_log.py").splitlines()
+    assert re.match(r"720 rows with \d+ draws, 630 kept by season >= 2018: \d+ learned", counts)
+    assert numbers(replayed)[0] < numbers(blind)[-1] - 0.1 and numbers(replayed)[1] > 0.7
+    assert [line.split()[0] for line in features] == ["rating", "rest", "ground"]
+    for line in features:
+        estimate, truth = numbers(line)
+        assert estimate == pytest.approx(truth, rel=0.5)
+    assert 0.1 < numbers(match)[-1] < 0.4
+
+
+def test_a_web_service_that_is_killed(run):
+    """Every answer is in the journal once, and both workers have learned it. (Twenty kills: test_web_service.py.)"""
+    shown, kills, learned, best = run("web_service.py", "demo").splitlines()
+    n_shown, answered, never, twice = numbers(shown)
+    assert answered == 380 and n_shown == answered + never >= 400 and twice > 0
+    assert numbers(kills) == [2, 380] and numbers(learned) == [380, 380]
+    assert "is number 1 of 12" in best or "is number 2 of 12" in best
