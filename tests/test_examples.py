@@ -166,3 +166,17 @@ def test_a_web_service_that_is_killed(run):
     assert answered == 380 and n_shown == answered + never >= 400 and twice > 0
     assert numbers(kills) == [2, 380] and numbers(learned) == [380, 380]
     assert "is number 1 of 12" in best or "is number 2 of 12" in best
+
+
+def test_ratings_of_models(run):
+    """All intervals hold the truth; the side is found; judges make a difference twice as uncertain as it looks."""
+    head, *rows, inside, left, difference, independent, beats = run("model_ratings.py").splitlines()
+    assert head.split()[:2] == ["item", "rating"] and [row.split()[0] for row in rows] == [
+        "aurora", "breeze", "cobalt", "dune", "ember", "fjord", "grove",
+    ]  # fmt: skip
+    assert inside == "7 of 7 intervals hold the truth"
+    found, truth = numbers(left)
+    assert found == pytest.approx(truth, abs=10)
+    (points, honest), (naive,) = numbers(difference), numbers(independent)
+    assert abs(points - 60) < 2 * honest and honest > 1.5 * naive
+    assert numbers(beats)[-1] == pytest.approx(1 / (1 + 10 ** (-points / 400)), abs=0.01)
