@@ -84,6 +84,7 @@ def holds(rows: dict[str, float]) -> None:
     plain, weighted = rows["offline fit, cross-validated"], rows["the same, wins weighted by the difference"]
     assert weighted < plain < greedy
     assert single - weighted > 1.5 * (single - plain)
+    assert virtual < rows["CoLSTIM, greedy arm, wins weighted"] < greedy
 
 
 def test_solver_portfolio_prints_the_page_and_beats_the_single_best_solver(run, shared):
@@ -92,6 +93,8 @@ def test_solver_portfolio_prints_the_page_and_beats_the_single_best_solver(run, 
     assert set(page) == {"CPMP-2015", "SAT11-RAND-ALGO"}
     for rows in page.values():
         holds(rows)
+    rows = page["SAT11-RAND-ALGO"]
+    assert rows["CoLSTIM, greedy arm, wins weighted"] < rows["offline fit, cross-validated"]
     (found,) = means(run("solver_portfolio.py", str(folder))).values()
     holds(found)
     for what, mean in found.items():  # another linear algebra turns the last bits of the components, and some duels
