@@ -47,10 +47,12 @@ from fastcolst.kernels.pairs import informative_pair, optimistic_pair, pair_work
 from fastcolst.kernels.selection import (
     all_finite,
     all_rows_finite,
+    among_equals,
     argmax,
     optimistic_argmax,
     perturbed_argmax,
     random_pair,
+    tie_key,
 )
 from fastcolst.policies.blind import BlindPolicy, IndexPolicy
 from fastcolst.policies.linear import LinearPolicy
@@ -94,6 +96,7 @@ __all__ = [
     "Seed",
     "all_finite",
     "all_rows_finite",
+    "among_equals",
     "argmax",
     "assess",
     "cdf",
@@ -130,6 +133,7 @@ __all__ = [
     "select",
     "squared_widths",
     "table_of",
+    "tie_key",
     "unwhiten",
     "update",
     "update_linear",

@@ -82,7 +82,7 @@ FAULTS = {
     ),
     "greedy leader for MaxInP": Fault(
         "policies/maxinp.py",
-        "first, second = informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)",
+        "first, second = informative_pair(work, n, theta_norm, eta, tie_key(raw[1]))",
         "leader = int(work[d][:n].argmax())\n"
         "        rival = int(((work[:d, :n].T - work[:d, leader]) ** 2).sum(axis=1).argmax())\n"
         "        first, second = min(leader, rival), max(leader, rival)",

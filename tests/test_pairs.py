@@ -12,6 +12,8 @@ from fastcolst import streams
 from fastcolst.kernels.dominance import is_candidate, remove_dominated
 from fastcolst.kernels.pairs import informative_pair, optimistic_pair, pair_work_shape
 from fastcolst.kernels.pool import pool_of
+from fastcolst.kernels.selection import tie_key
+from fastcolst.reference.pairs import in_order, random_order
 
 ETAS = (0.0, 1e-9, 0.1, 0.5, 1.0, 2.0, 1e9)
 KINDS = ("generic", "duplicates", "collinear", "widths of zero", "lattice", "small theta", "far from zero")
@@ -35,6 +37,8 @@ class Instance:
         self.points = 0.0 * points if kind == "widths of zero" else points
         self.norm = np.inf if kind == "widths of zero" else float(np.linalg.norm(self.theta))
         self.distances = np.sqrt(np.sum((self.points[:, None] - self.points) ** 2, axis=2))
+        uniform = rng.random()
+        self.key, self.order = tie_key(uniform), random_order(ref.tie_key(uniform), n)
 
     def work(self):
         n, d = self.points.shape
@@ -67,13 +71,14 @@ def instances(number, sizes, dimensions, kinds=KINDS):
         yield instance, eta * (float(np.linalg.norm(instance.theta)) if eta < 1e9 else 1.0)
 
 
-def lowest_pair(values, rows, *, with_itself):
-    """The lexicographically first of the pairs of largest value among some arms, and that value."""
+def first_pair(instance, values, rows, *, with_itself):
+    """The first in the instance's order of the pairs of largest value among some arms, and that value."""
     allowed = np.triu(np.ones(values.shape, dtype=bool), 0 if with_itself else 1) & np.outer(rows, rows)
     largest = np.max(values[allowed])
     size = abs(largest) if not with_itself else np.max(np.abs(values))
-    first, second = np.argwhere(allowed & (values >= largest - 5e-13 * size))[0]
-    return (int(first), int(second)), largest
+    equals = np.argwhere(allowed & (values >= largest - 5e-13 * size)).tolist()
+    pair = max(equals, key=lambda pair: sorted((instance.order[i] for i in pair), reverse=True))
+    return in_order(pair, instance.utilities, instance.distances, instance.order), largest
 
 
 def check_informative(instance, eta):
@@ -82,12 +87,12 @@ def check_informative(instance, eta):
     got = instance.candidates(eta)
     clear = np.abs(margins) > 1e-12
     assert np.array_equal(got[clear], wanted[clear])
-    first, second = informative_pair(instance.work(), len(instance.points), instance.norm, eta)
+    first, second = informative_pair(instance.work(), len(instance.points), instance.norm, eta, instance.key)
     assert got[first] and got[second]
     if np.sum(got) == 1:
         assert first == second
         return
-    pair, largest = lowest_pair(instance.distances, got, with_itself=False)
+    pair, largest = first_pair(instance, instance.distances, got, with_itself=False)
     assert abs(instance.distances[first, second] - largest) <= 1e-12 * largest
     assert (first, second) == pair
 
@@ -95,8 +100,8 @@ def check_informative(instance, eta):
 def check_optimistic(instance, scale):
     values = instance.utilities[:, None] + instance.utilities + scale * instance.distances
     everyone = np.ones(len(values), dtype=bool)
-    pair, largest = lowest_pair(values, everyone, with_itself=True)
-    first, second = optimistic_pair(instance.work(), len(instance.points), scale)
+    pair, largest = first_pair(instance, values, everyone, with_itself=True)
+    first, second = optimistic_pair(instance.work(), len(instance.points), scale, instance.key)
     assert abs(values[first, second] - largest) <= 1e-12 * np.max(np.abs(values))
     assert (first, second) == pair
 
@@ -136,7 +141,8 @@ def test_exact_duplicates_do_not_eliminate_each_other():
     instance.utilities[:] = instance.utilities[0]
     for eta in (0.0, 1.0):
         assert np.all(instance.candidates(eta))
-        assert informative_pair(instance.work(), 4, np.inf, eta) == (0, 1)
+        first, second, *_ = sorted(range(4), key=lambda i: -instance.order[i])
+        assert informative_pair(instance.work(), 4, np.inf, eta, instance.key) == (first, second)
 
 
 def test_terms_so_large_that_their_squares_overflow():

@@ -141,13 +141,15 @@ def test_widths_and_utilities_by_hand():
 @pytest.mark.parametrize(
     ("raw", "options", "duel"),
     [
-        # perturbed 1, 0, 1 (a tie). From arm 0: 0, -1 + sqrt(5/4) = 0.118, 0 + 1
-        ([0.0, 0.0, 0.0], {}, (0, 2)),
+        # perturbed 1, 0, 1, a tie of arms 0 and 2, of which 2 comes first. From arm 2: 0 + 1, -1 + 1/2, 0
+        ([0.0, 0.0, 0.0], {}, (2, 0)),
+        # perturbed 1.05, 0, 1. From arm 0: 0, -1 + sqrt(5/4) = 0.118, 0 + 1
+        ([0.1, 0.0, 0.0], {}, (0, 2)),
         # perturbed 0, 2.5, 1. From arm 1: 1 + sqrt(5/4) = 2.118, 0, 1 + 1/2
         ([-2.0, 2.5, 0.0], {}, (1, 0)),
         # perturbed 1, 0, 2.118. From arm 2: 0 + 1, -1 + 1/2, 0
         ([0.0, 0.0, 1.0], {}, (2, 0)),
-        # c1 = 0: from arm 2 a tie of arms 0 and 2 at 0, the lowest index wins
+        # c1 = 0: from arm 2 a tie of arms 0 and 2 at 0, of which 0 comes first
         ([0.0, 0.0, 1.0], {"width_scale": 0.0}, (2, 0)),
         # c1 = 0: from arm 0 arms 0 and 2 tie at 0: a self-duel, unless the first arm is left out
         ([1.0, 0.0, 0.0], {"width_scale": 0.0}, (0, 0)),
@@ -160,24 +162,29 @@ def test_widths_and_utilities_by_hand():
         ([-9.0, 0.0, -9.0], {}, (1, 0)),
         # clip = None is c1 = 1
         ([9.0, 9.0, 1.0], {"clip": None}, (2, 0)),
-        # shared noise 9: 5.5, 9, 11.06, whatever the other raws are; shared 0: 1, 0, 1
+        # shared noise 9: 5.5, 9, 11.06, whatever the other raws are; shared 0: 1, 0, 1, a tie
         ([9.0, 999.0, -9.0], {"coupling": 0.0}, (2, 0)),
-        ([0.0, 999.0, -9.0], {"coupling": 0.0}, (0, 2)),
+        ([0.0, 999.0, -9.0], {"coupling": 0.0}, (2, 0)),
         # another perturbation: Exp(rate 2) halves the raws: 1, 1.3, 1 (unhalved 1, 2.6, 1)
         ([0.0, 2.6, 0.0], {"perturbation": ExponentialNoise(2.0)}, (1, 0)),
-        ([0.0, 1.8, 0.0], {"perturbation": ExponentialNoise(2.0)}, (0, 2)),
+        ([0.0, 1.8, 0.0], {"perturbation": ExponentialNoise(2.0)}, (2, 0)),
     ],
 )
 def test_selection_by_hand(raw, options, duel):
+    """The second uniform decides ties: for 0.5 the order of the first arm's is 2, 1, 0, of the second's 1, 0, 2."""
     policy = _after_exploration(**options)
     assert policy.select(ARMS, np.array([0.5, 0.5]), np.array(raw)) == duel
     assert (policy.round, policy.exploration_end) == (1, 0)
 
 
-def test_duplicate_arms_tie_and_the_lowest_index_wins():
+def test_duplicate_arms_tie_and_the_second_uniform_decides():
     policy = _after_exploration()
     policy.theta = np.array([0.1, 0.7])  # from (1, 1): 0.3 for (1, 0), 0.4 for (0, 1), 0 for (1, 1)
-    assert policy.select(ARMS[[0, 2, 1, 2, 2, 1, 0]], np.zeros(2), np.full(7, 0.3)) == (1, 2)
+    arms = ARMS[[0, 2, 1, 2, 2, 1, 0]]
+    assert policy.select(arms, np.zeros(2), np.full(7, 0.3)) == (3, 5)  # the order is 3, 0, 1, 5, 6, 4, 2
+    rng = np.random.default_rng(0)
+    shown = {policy.select(arms, np.array([0.0, rng.random()]), np.full(7, 0.3)) for _ in range(100)}
+    assert shown == {(first, second) for first in (1, 3, 4) for second in (2, 5)}
 
 
 def test_one_arm_duels_itself_exploring_or_not():

@@ -26,13 +26,14 @@ from fastcolst.kernels.pool import (
     squared_radii,
     whole_blocks,
 )
+from fastcolst.kernels.selection import comes_first
 
-__all__ = ["FEW", "TIE", "informative_pair", "optimistic_pair", "pair_work_shape"]
+__all__ = ["FEW", "TIE", "informative_pair", "optimistic_pair", "pair_comes_first", "pair_work_shape"]
 
 N_SCRATCH = 2
 
 TIE = 5e-13
-"""Pairs whose values differ by less, relative to their terms, are equal: the lowest indices win."""
+"""Pairs whose values differ by less, relative to their terms, are equal: a random order of the arms decides."""
 FEW = 8
 """Up to so many arms, ordering them costs more than it saves."""
 TILE = 512
@@ -45,7 +46,8 @@ class PairObjective(NamedTuple):
     """What is maximised, w (u_i + u_j) + s |a_i - a_j| with ``weight`` w and ``scale`` s, and among whom.
 
     eta: arms that others dominate at this scale are no candidates; with_itself: whether i = j counts; size: how large
-    the terms of utility can be, which is what their rounding errors are relative to.
+    the terms of utility can be, which is what their rounding errors are relative to; key: of the order in which equal
+    arms come, see :func:`fastcolst.kernels.selection.tie_key`.
     """
 
     weight: float
@@ -53,6 +55,7 @@ class PairObjective(NamedTuple):
     eta: float
     with_itself: bool
     size: float
+    key: Any
 
 
 @helper
@@ -65,7 +68,7 @@ def pair_work_shape(n_arms: int, n_features: int) -> tuple[int, int]:
 
 
 @helper
-def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float) -> tuple[int, int]:
+def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float, key: Any) -> tuple[int, int]:
     """MaxInP's pair: of the arms that no other dominates, the two at the largest distance.
 
     Parameters
@@ -76,11 +79,13 @@ def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float) -> t
     theta_norm : float
         |theta|_M. Utilities differ by at most |theta|_M |a_i - a_j|, so that below ``eta`` nothing is dominated.
     eta : float
+    key : uint64
+        Of the order in which equal pairs come; see :func:`fastcolst.kernels.selection.tie_key`.
 
     Returns
     -------
     first, second : int
-        first < second, or one arm twice when it is the only candidate.
+        first < second, but equal arms in the key's order; one arm twice when it is the only candidate.
 
     Notes
     -----
@@ -97,12 +102,12 @@ def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float) -> t
         pool.standing[:] = CANDIDATE
     else:
         pool = remove_dominated(pool, eta)
-    objective = PairObjective(0.0, 1.0, eta, False, 0.0)
+    objective = PairObjective(0.0, 1.0, eta, False, 0.0, key)
     return best_pair(_by_bound(pool, objective, other), objective)
 
 
 @helper
-def optimistic_pair(work: Any, n_arms: int, scale: float) -> tuple[int, int]:
+def optimistic_pair(work: Any, n_arms: int, scale: float, key: Any) -> tuple[int, int]:
     """MaxPairUCB's pair, argmax u_i + u_j + c |a_i - a_j| over i <= j.
 
     Parameters
@@ -112,11 +117,13 @@ def optimistic_pair(work: Any, n_arms: int, scale: float) -> tuple[int, int]:
     n_arms : int
     scale : float
         c, in standard errors.
+    key : uint64
+        Of the order in which equal pairs come; see :func:`fastcolst.kernels.selection.tie_key`.
 
     Returns
     -------
     first, second : int
-        first <= second.
+        first <= second, but equal arms in the key's order.
 
     Notes
     -----
@@ -128,7 +135,7 @@ def optimistic_pair(work: Any, n_arms: int, scale: float) -> tuple[int, int]:
     for j in range(pool.size):
         largest = max(largest, abs(pool.utility[j]))
     unit = max(largest, scale, 1.0)  # no weight, and no utility times its weight, exceeds 1: squares stay finite
-    objective = PairObjective(1.0 / unit, scale / unit, np.inf, True, 2.0 * largest / unit)
+    objective = PairObjective(1.0 / unit, scale / unit, np.inf, True, 2.0 * largest / unit, key)
     return best_pair(_by_bound(pool, objective, other), objective)
 
 
@@ -147,7 +154,7 @@ def _everyone(work: Any, n_arms: int) -> tuple[Any, Any]:
 
 @helper
 def best_pair(pool: Any, objective: Any) -> tuple[int, int]:
-    """The pair of candidates of largest value, the lowest indices among equals; one candidate alone is its own pair.
+    """The pair of candidates of largest value, the first in the key's order among equals; one candidate alone twice.
 
     Parameters
     ----------
@@ -158,7 +165,7 @@ def best_pair(pool: Any, objective: Any) -> tuple[int, int]:
     Returns
     -------
     first, second : int
-        Indices of arms, first <= second.
+        Indices of arms, first <= second; two equal arms in the key's order.
 
     Notes
     -----
@@ -185,21 +192,33 @@ def best_pair(pool: Any, objective: Any) -> tuple[int, int]:
             if _may_reach(pool.squares, pool.utility, floor, (objective.weight, objective.scale), (start, end)):
                 best = _try_partners(pool, objective, one, (start, end), best)
     first, second = int(pool.label[best[1]]), int(pool.label[best[2]])
+    if are_equal(pool, best[1], best[2]):
+        return (first, second) if comes_first(objective.key, first, second) else (second, first)
     return min(first, second), max(first, second)
+
+
+@helper
+def are_equal(pool: Any, one: int, other: int) -> bool:
+    """Whether two columns are one point of one utility. O(d)."""
+    n_other = pool.utility[one] != pool.utility[other]
+    for k in range(pool.points.shape[0]):
+        n_other += pool.points[k, one] != pool.points[k, other]
+    return bool(n_other == 0)
 
 
 @helper
 def _lone_arm(pool: Any, objective: Any) -> tuple[float, int, int]:
     """The best pair of a known candidate with itself: value and twice the column.
 
-    Where an arm may not meet itself the value is -1, below that of any pair.
+    Where an arm may not meet itself the value is -1, below that of any pair: any candidate will do.
     """
     value, arm = -np.inf, -1
     for j in range(pool.size):
         if pool.standing[j] == CANDIDATE:
             own = 2.0 * objective.weight * pool.utility[j] if objective.with_itself else -1.0
             slack = TIE * objective.size
-            if arm < 0 or own > value + slack or (own >= value - slack and pool.label[j] < pool.label[arm]):
+            is_tie = objective.with_itself and arm >= 0 and value - slack <= own <= value + slack
+            if arm < 0 or own > value + slack or (is_tie and labels_come_first(objective.key, pool.label, j, arm)):
                 arm = j
             value = max(value, own)
     return value, arm, arm
@@ -221,7 +240,8 @@ def _try_partners(
             return best
         if _are_candidates(pool, (arm, partner), objective.eta):
             break
-    if top > value + slack or _comes_before(pool.label, (arm, partner), (first, second)):
+    here, known = _labels(pool.label, arm, partner), _labels(pool.label, first, second)
+    if top > value + slack or pair_comes_first(objective.key, here, known):
         first, second = arm, partner
     return max(value, top), first, second
 
@@ -247,14 +267,15 @@ def _may_reach(
 def _best_partner(pool: Any, objective: Any, arm: int, columns: tuple[int, int]) -> tuple[float, int]:
     """The column in a range, not known to be dominated, with which an arm's pair has the largest value; -1: none.
 
-    Of equals the lowest label, which with any arm is that of the lower pair.
+    Of equals the label that comes first in the key's order: with any arm its pair is then the one that comes first.
     """
     top, partner = -np.inf, -1
     own, slack = objective.weight * pool.utility[arm], 0.0
     for j in range(columns[0], columns[1]):
         if j != arm and pool.standing[j] != DOMINATED:
             value = own + objective.weight * pool.utility[j] + objective.scale * np.sqrt(pool.squares[j])
-            if partner < 0 or value > top + slack or (value >= top - slack and pool.label[j] < pool.label[partner]):
+            is_larger = partner < 0 or value > top + slack
+            if is_larger or (value >= top - slack and labels_come_first(objective.key, pool.label, j, partner)):
                 partner = j
             if value > top:
                 top, slack = value, _slack(value, objective)
@@ -277,12 +298,25 @@ def _slack(value: float, objective: Any) -> float:
 
 
 @helper
-def _comes_before(label: Any, pair: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether a pair of columns is before another one when the arms' indices are compared, the lower one first."""
-    low, low_other = min(label[pair[0]], label[pair[1]]), min(label[other[0]], label[other[1]])
-    if low != low_other:
-        return bool(low < low_other)
-    return bool(max(label[pair[0]], label[pair[1]]) < max(label[other[0]], label[other[1]]))
+def labels_come_first(key: Any, label: Any, one: int, other: int) -> bool:
+    """Whether the arm of one column comes before that of another in the key's order."""
+    return comes_first(key, int(label[one]), int(label[other]))
+
+
+@helper
+def _labels(label: Any, one: int, other: int) -> tuple[int, int]:
+    """The arms of two columns."""
+    return int(label[one]), int(label[other])
+
+
+@helper
+def pair_comes_first(key: Any, pair: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether a pair comes before another in the key's order: by its earlier arm, then by the later one."""
+    early, late = pair if comes_first(key, pair[0], pair[1]) else (pair[1], pair[0])
+    early_other, late_other = other if comes_first(key, other[0], other[1]) else (other[1], other[0])
+    if early != early_other:
+        return comes_first(key, early, early_other)
+    return comes_first(key, late, late_other)
 
 
 # --- order --------------------------------------------------------------------------------------------------

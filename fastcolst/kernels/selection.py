@@ -1,6 +1,7 @@
 """Choosing arms: the argmaxes of the paper, the uniformly random pair, and whether numbers are fit to choose by.
 
-Utilities and widths come in, an index goes out. Ties go to the lowest index.
+Utilities and widths come in, an index goes out. The argmaxes take the lowest index of several equal values; which of
+the equals is shown is then decided by the round's random order of the arms, see :func:`tie_key`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from typing import Any
 import numpy as np
 
 from fastcolst._compile import helper
+from fastcolst.streams import GOLDEN, word
 
 __all__ = [
     "all_finite",
     "all_rows_finite",
+    "among_equals",
     "argmax",
+    "comes_first",
     "optimistic_argmax",
     "perturbed_argmax",
     "random_pair",
+    "tie_key",
 ]
 
 
@@ -101,6 +106,51 @@ def optimistic_argmax(utilities: Any, whitened: Any, first: int, scale: float, a
     return argmax(work)
 
 
+# --- equal arms ---------------------------------------------------------------------------------------------
+
+
+@helper
+def tie_key(uniform: float) -> Any:
+    """The key of a round's random order of the arms, by which ties are broken; from a uniform in [0, 1).
+
+    Every rule that draws a pair for the exploration draws two uniforms in every round, ``raw[0]`` and ``raw[1]``, and
+    needs the second for nothing else once the exploration is over. So that one is the tie-breaker: the key is its 53
+    bits, k = 2^53 raw[1], and of arms whose values are equal the one comes first whose word SplitMix64(k + (i + 1)
+    GOLDEN) is the largest, i being its place among those compared. Words of different places differ. Ties cost a round
+    no number more than others, and rounds without a tie never look at the order.
+
+    Notes
+    -----
+    A second choice of the same round that must not depend on the first has the key ``word(key)``.
+    """
+    return np.uint64(np.int64(uniform * 9007199254740992.0))
+
+
+@helper
+def comes_first(key: Any, one: int, other: int) -> bool:
+    """Whether one of two places comes before the other in the order that a key stands for; see :func:`tie_key`."""
+    return word(key + np.uint64(one + 1) * GOLDEN) > word(key + np.uint64(other + 1) * GOLDEN)
+
+
+@helper
+def among_equals(values: Any, best: int, key: Any) -> int:
+    """Of all places whose value equals that of ``best``, the one that comes first in a key's order. O(n).
+
+    Counting comes first, which LLVM vectorises: the order is looked at only where there is a tie.
+    """
+    top, n_equal = values[best], 0
+    for j in range(values.size):
+        n_equal += values[j] == top
+    if n_equal > 1:
+        for j in range(values.size):
+            if values[j] == top and comes_first(key, j, best):
+                best = j
+    return best
+
+
+# --- the random pair ----------------------------------------------------------------------------------------
+
+
 @helper
 def random_pair(uniform_first: float, uniform_second: float, n_arms: int) -> tuple[int, int]:
     """A uniformly random ordered pair of distinct arms from two uniforms in [0, 1); of one arm, that arm twice.
@@ -114,6 +164,9 @@ def random_pair(uniform_first: float, uniform_second: float, n_arms: int) -> tup
     if n_arms > 1 and second >= first:
         second += 1
     return first, second
+
+
+# --- finite or not ------------------------------------------------------------------------------------------
 
 
 @helper

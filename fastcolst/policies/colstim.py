@@ -18,11 +18,12 @@ from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
-from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax
+from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, horizon_of, update_linear
+from fastcolst.streams import word
 
 __all__ = ["CoLSTIM", "CoLSTIMRule"]
 
@@ -52,7 +53,7 @@ class CoLSTIMRule(NamedTuple):
     allow_self_duel: bool
 
     def n_raw(self, n_arms: int) -> int:
-        """Two uniforms (the pair's, or the coin's and a spare one), then one variate for each arm."""
+        """Two uniforms (the pair's, or the coin's and the tie-breaker), then one variate for each arm."""
         return 2 + n_arms
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
@@ -84,9 +85,10 @@ class CoLSTIMRule(NamedTuple):
         scale = confidence_scale(self, state)
         clip = self.clip if self.clip >= 0.0 else scale
         perturb_arms(self, state, raw, scale, noise)  # lines 7 to 12
-        first = perturbed_argmax(utility, square, noise, clip, noise)  # lines 13 and 14
+        key = tie_key(raw[1])
+        first = among_equals(noise, perturbed_argmax(utility, square, noise, clip, noise), key)  # lines 13 and 14
         second = optimistic_argmax(utility, whitened, first, scale, self.allow_self_duel, noise)  # line 15
-        return Choice(first, second, 0)
+        return Choice(first, among_equals(noise, second, word(key)), 0)
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """Lines 6 and 17."""
@@ -160,6 +162,8 @@ class CoLSTIM(LinearPolicy):
 
     Notes
     -----
+    Which of several equal arms is shown is random; see :func:`fastcolst.kernels.selection.tie_key`.
+
     A choice costs O(n d^2), an answer O(d^2). Memory: O(n d + d^2), what the estimator remembers, and O(d)
     for each duel that waits for its answer. Threads may share a policy.
 

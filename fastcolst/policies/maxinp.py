@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fastcolst._registry import register
 from fastcolst.kernels.linalg import gram_norm
 from fastcolst.kernels.pairs import informative_pair, pair_work_shape
+from fastcolst.kernels.selection import tie_key
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -31,7 +32,7 @@ class MaxInPRule(NamedTuple):
     width_scale: float
 
     def n_raw(self, n_arms: int) -> int:
-        """Two uniforms, for the pair of an exploration round."""
+        """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
         return 2
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
@@ -46,7 +47,8 @@ class MaxInPRule(NamedTuple):
         if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
             return NOT_FINITE
         eta = confidence_scale(self, state)
-        first, second = informative_pair(work, n, gram_norm(state.gram, state.memory.theta), eta)
+        theta_norm = gram_norm(state.gram, state.memory.theta)
+        first, second = informative_pair(work, n, theta_norm, eta, tie_key(raw[1]))
         return Choice(first, second, 0)
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
@@ -80,10 +82,11 @@ class MaxInP(LinearPolicy):
     :func:`fastcolst.kernels.pairs.informative_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
     estimator remembers, and O(d) for each duel that waits for its answer.
 
-    The first arm is the one of lower index, and the pair of lowest indices wins a tie. A single candidate duels with
-    itself. Different arms of equal utility leave each other in the running, also with ``width_scale=0``, where the
-    formula would strike out both. SGD at a constant rate lets theta grow past the true parameter, which soon leaves
-    one or two candidates; ``SGD(radius=1)`` does not.
+    The first arm is the one of lower index. Which of several equal pairs duels, and which of two equal arms is the
+    first, is random; see :func:`fastcolst.kernels.selection.tie_key`. A single candidate duels with itself. Different
+    arms of equal utility leave each other in the running, also with ``width_scale=0``, where the formula would strike
+    out both. SGD at a constant rate lets theta grow past the true parameter, which soon leaves one or two candidates;
+    ``SGD(radius=1)`` does not.
 
     Threads may share a policy.
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fastcolst._registry import register
 from fastcolst.kernels.pairs import optimistic_pair, pair_work_shape
+from fastcolst.kernels.selection import tie_key
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -30,7 +31,7 @@ class MaxPairUCBRule(NamedTuple):
     width_scale: float
 
     def n_raw(self, n_arms: int) -> int:
-        """Two uniforms, for the pair of an exploration round."""
+        """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
         return 2
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
@@ -44,7 +45,7 @@ class MaxPairUCBRule(NamedTuple):
         d, n = contexts.shape
         if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
             return NOT_FINITE
-        first, second = optimistic_pair(work, n, confidence_scale(self, state))
+        first, second = optimistic_pair(work, n, confidence_scale(self, state), tie_key(raw[1]))
         return Choice(first, second, 0)
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
@@ -77,7 +78,8 @@ class MaxPairUCB(LinearPolicy):
     see :func:`fastcolst.kernels.pairs.optimistic_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
     estimator remembers, and O(d) for each duel that waits for its answer.
 
-    The first arm is the one of lower index, and the pair of lowest indices wins a tie. An arm may duel with itself.
+    The first arm is the one of lower index. Which of several equal pairs duels, and which of two equal arms is the
+    first, is random; see :func:`fastcolst.kernels.selection.tie_key`. An arm may duel with itself.
 
     Threads may share a policy.
 

@@ -13,7 +13,7 @@ import numpy as np
 from fastcolst._checks import count
 from fastcolst._compile import helper
 from fastcolst._registry import register
-from fastcolst.kernels.selection import argmax
+from fastcolst.kernels.selection import among_equals, argmax, tie_key
 from fastcolst.policies.colstim import theorem_constants
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -39,7 +39,7 @@ class StaDRule(NamedTuple):
     width_scale: float
 
     def n_raw(self, n_arms: int) -> int:
-        """Two uniforms, for the pair of an exploration round."""
+        """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
         return 2
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
@@ -53,11 +53,12 @@ class StaDRule(NamedTuple):
             if choice.first >= 0:
                 note(state, 0, EXPLORATION)
             return choice
-        (stage, reason, size), (first, second) = descend(self, state, contexts, work)
+        key = tie_key(raw[1])
+        (stage, reason, size), (first, second) = descend(self, state, contexts, work, key)
         if stage == 0:
             return NOT_FINITE
         if reason == CONFIDENT:
-            first, second = _best_two(work[UTILITY][:size])
+            first, second = _best_two(work[UTILITY][:size], key)
         return Choice(int(work[LABEL, first]), int(work[LABEL, second]), note(state, stage, reason))
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
@@ -66,12 +67,12 @@ class StaDRule(NamedTuple):
 
 
 @helper
-def _best_two(utility: Any) -> tuple[int, int]:
-    """The arms of highest and second highest utility, the lowest indices among equals; one alone twice. O(size)."""
-    first = argmax(utility)
+def _best_two(utility: Any, key: Any) -> tuple[int, int]:
+    """The arms of highest and second highest utility, equals in the key's order; one alone twice. O(size)."""
+    first = among_equals(utility, argmax(utility), key)
     if utility.size > 1:
         utility[first] = -np.inf
-    return first, argmax(utility)
+    return first, among_equals(utility, argmax(utility), key)
 
 
 @register(name="StaD")
@@ -100,8 +101,9 @@ class StaD(StagewisePolicy):
 
     Notes
     -----
-    A single survivor duels with itself. Ties go to the lowest indices. Saha leaves open which of the pairs that are too
-    wide duels: here it is the widest.
+    A single survivor duels with itself. Ties are broken at random, see
+    :func:`fastcolst.kernels.selection.tie_key`; of the widest pair the arm of lower index is the first. Saha leaves
+    open which of the pairs that are too wide duels: here it is the widest.
 
     ``stage_counts`` tells where rounds ended and why; ``stage(s)`` what a stage knows; ``theta`` and ``gram`` are stage
     1's. An answer counts for its round's stage, however late it comes; logs teach all stages.

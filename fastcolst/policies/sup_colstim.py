@@ -15,7 +15,7 @@ from fastcolst._checks import count
 from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.kernels.pool import squared_distances
-from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax
+from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -37,6 +37,7 @@ from fastcolst.policies.stages.descent import (
 from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
 from fastcolst.policies.stages.state import EXPLORATION, WIDTH, note, teach
 from fastcolst.policies.state import confidence_scale, explore
+from fastcolst.streams import word
 
 __all__ = ["SupCoLSTIM", "SupCoLSTIMRule"]
 
@@ -73,7 +74,7 @@ class SupCoLSTIMRule(NamedTuple):
             if choice.first >= 0:
                 note(state, 0, EXPLORATION)
             return choice
-        (stage, reason, size), _ = descend(self, state, contexts, work)
+        (stage, reason, size), _ = descend(self, state, contexts, work, tie_key(raw[1]))
         if stage == 0:
             return NOT_FINITE
         scale = confidence_scale(self, state)
@@ -126,7 +127,9 @@ def _confident_pair(
     perturb_arms(rule, state, raw, scale, noise[:n])
     for j in range(size):
         noise[j] = noise[int(label[j])]
-    first = perturbed_argmax(arms[UTILITY][:size], arms[SQUARE][:size], noise[:size], clip, arms[VALUES][:size])
+    key, values = tie_key(raw[1]), arms[VALUES][:size]
+    first = perturbed_argmax(arms[UTILITY][:size], arms[SQUARE][:size], noise[:size], clip, values)
+    first = among_equals(values, first, key)
     if size == 1 and not rule.allow_self_duel:
         first = int(label[0])
         size = everyone(arms, n)
@@ -139,7 +142,7 @@ def _confident_pair(
     second = optimistic_argmax(
         arms[UTILITY], points, first, scale, rule.allow_self_duel, arms[VALUES][: points.shape[1]]
     )
-    return first, second
+    return first, among_equals(arms[VALUES][:size], second, word(key))
 
 
 @register(name="SupCoLSTIM")

@@ -17,7 +17,7 @@ in the same order (`draw`), so that the two can be compared duel by duel.
 from fastcolst.reference.estimation import MLE, Estimate, OnlineNewton, bend, fit, pull
 from fastcolst.reference.linalg import PIVOT_TOLERANCE, Floats, inverse, invertible, norms
 from fastcolst.reference.models import BradleyTerry, ComparisonModel, ExponentialNoise, Thurstone
-from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, undominated
+from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, tie_key, undominated
 from fastcolst.reference.policies import (
     CoLSTIM,
     DoubleThompson,
@@ -61,5 +61,6 @@ __all__ = [
     "pull",
     "regret",
     "simulate",
+    "tie_key",
     "undominated",
 ]

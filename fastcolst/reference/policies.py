@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst.reference.estimation import MLE, OnlineNewton
 from fastcolst.reference.linalg import Floats, floats, inverse, invertible, norms, row_products
 from fastcolst.reference.models import ComparisonModel
-from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, undominated
+from fastcolst.reference.pairs import (
+    distinct_pair,
+    first_of_equals,
+    first_of_the_largest,
+    in_order,
+    pair_distances,
+    random_order,
+    tie_key,
+    undominated,
+    word,
+)
 
 
 def weights_of(wins: ArrayLike, weights: ArrayLike | None) -> Floats:
@@ -181,8 +191,9 @@ class CoLSTIM(LinearPolicy):
         return min(1.0, p / math.sqrt(self.round - self.exploration_end))
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
-        first = self._first(contexts, self._noise(uniforms, raw))
-        return first, self._second(contexts, first)
+        key = tie_key(uniforms[1])
+        first = self._first(contexts, self._noise(uniforms, raw), key)
+        return first, self._second(contexts, first, word(key))
 
     def _perturbation(self) -> ComparisonModel:
         return self.comparison if self.perturbation is None else self.perturbation
@@ -196,16 +207,16 @@ class CoLSTIM(LinearPolicy):
         threshold = self.confidence_scale() if self.clip is None else self.clip
         return np.minimum(threshold, np.maximum(-threshold, noise))  # line 13
 
-    def _first(self, contexts: Floats, noise: Floats) -> int:
-        return int(np.argmax(self.utilities(contexts) + noise * self.widths(contexts)))  # line 14
+    def _first(self, contexts: Floats, noise: Floats, key: int) -> int:
+        return first_of_equals(self.utilities(contexts) + noise * self.widths(contexts), key)  # line 14
 
-    def _second(self, contexts: Floats, first: int) -> int:
+    def _second(self, contexts: Floats, first: int, key: int) -> int:
         utilities = self.utilities(contexts)
         distances = norms(contexts - contexts[first], inverse(self.gram))
         optimism = utilities - utilities[first] + self.confidence_scale() * distances
         if not self.allow_self_duel:
-            optimism[first] = -math.inf  # argmax still returns it where it is the only arm
-        return int(np.argmax(optimism))  # line 15
+            optimism[first] = -math.inf  # still the largest where it is the only arm
+        return first_of_equals(optimism, key)  # line 15
 
 
 @dataclass(eq=False)
@@ -225,12 +236,14 @@ class MaxInP(LinearPolicy):
     """
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
-        distances = pair_distances(contexts, inverse(self.gram))
-        candidates = np.flatnonzero(undominated(self.utilities(contexts), distances, self.confidence_scale()))
+        utilities, distances = self.utilities(contexts), pair_distances(contexts, inverse(self.gram))
+        candidates = np.flatnonzero(undominated(utilities, distances, self.confidence_scale()))
         if len(candidates) == 1:
             return int(candidates[0]), int(candidates[0])
         pairs = [(int(i), int(j)) for i in candidates for j in candidates if i < j]
-        return first_of_the_largest(pairs, np.array([distances[pair] for pair in pairs]), 0.0)
+        order = random_order(tie_key(uniforms[1]), len(contexts))
+        pair = first_of_the_largest(pairs, np.array([distances[pair] for pair in pairs]), 0.0, order)
+        return in_order(pair, utilities, distances, order)
 
 
 @dataclass(eq=False)
@@ -254,7 +267,9 @@ class MaxPairUCB(LinearPolicy):
         distances = pair_distances(contexts, inverse(self.gram))
         pairs = [(i, j) for i in range(len(contexts)) for j in range(i, len(contexts))]
         values = [utilities[i] + utilities[j] + self.confidence_scale() * distances[i, j] for i, j in pairs]
-        return first_of_the_largest(pairs, np.array(values), 2.0 * float(np.max(np.abs(utilities))))
+        order = random_order(tie_key(uniforms[1]), len(contexts))
+        pair = first_of_the_largest(pairs, np.array(values), 2.0 * float(np.max(np.abs(utilities))), order)
+        return in_order(pair, utilities, distances, order)
 
 
 @dataclass

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastcolst.reference.linalg import Floats, inverse, norms
-from fastcolst.reference.pairs import first_of_the_largest, pair_distances
+from fastcolst.reference.pairs import first_of_equals, first_of_the_largest, pair_distances, random_order, tie_key, word
 from fastcolst.reference.policies import CoLSTIM, LinearPolicy, weights_of
 
 
@@ -70,11 +70,11 @@ class StagewisePolicy(LinearPolicy):
             if all(w[pair] <= finest for pair in pairs):  # line 11
                 self.ends[self.round] = s, "confident"
                 noise = self._clipped_noise(uniforms, raw) * norms(contexts, gram_inv)  # line 12
-                return self._confident(arms, utilities, noise, w)
+                return self._confident(arms, utilities, noise, w, tie_key(uniforms[1]))
             wide = [pair for pair in pairs if w[pair] > 2.0**-s]
             if wide:
                 self.ends[self.round] = s, "width"  # line 20
-                return self._uncertain(wide, w, uniforms)
+                return self._uncertain(arms, wide, w, uniforms)
             best = max(utilities[j] for j in arms)
             arms = [i for i in arms if utilities[i] + 2.0**-s >= best]  # line 17
         raise AssertionError("2^-S < 1/sqrt(T): no round leaves the last stage")
@@ -83,11 +83,14 @@ class StagewisePolicy(LinearPolicy):
         return 0.0
 
     @abc.abstractmethod
-    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats) -> tuple[int, int]:
-        """Choose among the surviving arms when all of their differences are known well."""
+    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats, key: int) -> tuple[int, int]:
+        """Choose among the surviving arms when all of their differences are known well.
+
+        Equals come in the key's order of the survivors' places.
+        """
 
     @abc.abstractmethod
-    def _uncertain(self, wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
+    def _uncertain(self, arms: list[int], wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
         """Choose among the ordered pairs of survivors that are too wide."""
 
 
@@ -107,14 +110,15 @@ class SupCoLSTIM(StagewisePolicy, CoLSTIM):
     def _clipped_noise(self, uniforms: Floats, raw: Floats) -> Floats | float:
         return self._noise(uniforms, raw)
 
-    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats) -> tuple[int, int]:
-        first = arms[int(np.argmax((utilities + noise)[arms]))]  # line 14
-        rivals = arms
-        if not self.allow_self_duel and len(utilities) > 1:
-            rivals = [i for i in arms if i != first] or [i for i in range(len(utilities)) if i != first]
-        return first, rivals[int(np.argmax((utilities - utilities[first] + w[first])[rivals]))]  # line 15
+    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats, key: int) -> tuple[int, int]:
+        first = arms[first_of_equals((utilities + noise)[arms], key)]  # line 14
+        rivals, optimism = arms, utilities - utilities[first] + w[first]
+        if not self.allow_self_duel:
+            rivals = arms if len(arms) > 1 else list(range(len(utilities)))
+            optimism[first] = -math.inf  # still the largest where it is the only arm
+        return first, rivals[first_of_equals(optimism[rivals], word(key))]  # line 15
 
-    def _uncertain(self, wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
+    def _uncertain(self, arms: list[int], wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
         return wide[int(uniforms[0] * len(wide))]  # line 21
 
 
@@ -131,9 +135,13 @@ class StaD(StagewisePolicy):
     ((1, 2), {1: (1, 'width')})
     """
 
-    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats) -> tuple[int, int]:
-        order = sorted(arms, key=lambda i: -utilities[i])  # stable
-        return (order[0], order[1]) if len(order) > 1 else (order[0], order[0])
+    def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats, key: int) -> tuple[int, int]:
+        words = dict(zip(arms, random_order(key, len(arms)), strict=True))
+        best = sorted(arms, key=lambda i: (utilities[i], words[i]), reverse=True)
+        return (best[0], best[1]) if len(best) > 1 else (best[0], best[0])
 
-    def _uncertain(self, wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
-        return first_of_the_largest(wide, np.array([w[pair] for pair in wide]), 0.0)
+    def _uncertain(self, arms: list[int], wide: list[tuple[int, int]], w: Floats, uniforms: Floats) -> tuple[int, int]:
+        words = random_order(tie_key(uniforms[1]), len(arms))
+        order = [words[arms.index(i)] if i in arms else 0 for i in range(len(w))]
+        wide = [(i, j) for i, j in wide if i < j]
+        return first_of_the_largest(wide, np.array([w[pair] for pair in wide]), 0.0, order)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastcolst._compile import helper
 from fastcolst.kernels.linalg import squared_widths, utilities, whiten
-from fastcolst.kernels.pairs import FEW, TIE
+from fastcolst.kernels.pairs import FEW, TIE, pair_comes_first
 from fastcolst.kernels.pool import BLOCK, squared_distances, squared_radii
 from fastcolst.kernels.selection import all_finite
 from fastcolst.policies.stages.state import CONFIDENT, WIDTH
@@ -35,6 +35,8 @@ POINTS = 0
 """The arms, whitened by a stage's factor."""
 SPARE = 1
 
+EQUAL = 1.0 - 2.0 * TIE
+"""Squared distances whose ratio is at least this are equal."""
 LESS = 1.0 - 1e-12
 """Bounds that spare work leave so much room for rounding."""
 
@@ -54,7 +56,7 @@ def columns(arms: Any, which: int, size: int) -> Any:
 
 
 @helper
-def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[tuple[int, int, int], tuple[int, int]]:
+def descend(rule: Any, state: Any, contexts: Any, arms: Any, key: Any) -> tuple[tuple[int, int, int], tuple[int, int]]:
     """Go through the stages until the round ends.
 
     Parameters
@@ -64,6 +66,9 @@ def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[tuple[int,
         Arms as columns.
     arms : float64, of :func:`stage_work_shape`
         Scratch for the survivors; overwritten.
+    key : uint64
+        Of the order in which equal pairs come, by the places of survivors; see
+        :func:`fastcolst.kernels.selection.tie_key`.
 
     Returns
     -------
@@ -89,7 +94,7 @@ def descend(rule: Any, state: Any, contexts: Any, arms: Any) -> tuple[tuple[int,
         stage += 1
         if not survey(state, stage, contexts, size, arms):
             return (0, 0, 0), (0, 0)
-        verdict, first, second = judge(arms, size, scale, 2.0**-stage, finest)
+        verdict, first, second = judge(arms, size, (scale, 2.0**-stage, finest), key)
         if verdict != ELIMINATE:
             return (stage, verdict, size), (first, second)
         size = eliminate(arms, size, 2.0**-stage)
@@ -126,19 +131,21 @@ def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
 
 
 @helper
-def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tuple[int, int, int]:
+def judge(arms: Any, size: int, limits: tuple[float, float, float], key: Any) -> tuple[int, int, int]:
     """How a stage goes on: ``CONFIDENT``, ``ELIMINATE`` or ``WIDTH``, which goes with the widest pair.
 
     With r_i the distances from the centroid, the largest r_1 and r_2, two arms are at most r_i + r_j apart, and some
     are at least r_1. That spares a look at most pairs in most rounds: a stage learns only until its widest pairs are
     hardly too wide, and stays near that limit ever after. Pairs of a few arms are looked at right away.
 
-    O(size d), and O(size^2 d) at worst.
+    ``limits`` are the confidence scale, the width that is too wide and the finest one. O(size d), and O(size^2 d) at
+    worst.
 
     References
     ----------
     Bengs, Saha, Huellermeier (2022), Algorithm 2, lines 11 and 16.
     """
+    scale, width, finest = limits
     if size > FEW:
         farthest, next_to_it = _radii(arms, size)
         reach, bound = scale * farthest * LESS, scale * (farthest + next_to_it)
@@ -147,7 +154,7 @@ def judge(arms: Any, size: int, scale: float, width: float, finest: float) -> tu
         if finest < reach <= width and (bound <= width * LESS or not may_be_wide(arms, size, farthest, width / scale)):
             return ELIMINATE, 0, 0
     limit = squared_limit(width, scale)
-    largest, first, second = survey_pairs(arms, size, limit)
+    largest, first, second = survey_pairs(arms, size, limit, key)
     if largest <= squared_limit(finest, scale):
         return CONFIDENT, 0, 0
     return WIDTH if largest > limit else ELIMINATE, first, second
@@ -231,8 +238,8 @@ def squared_limit(width: float, scale: float) -> float:
 
 
 @helper
-def survey_pairs(arms: Any, size: int, limit: float) -> tuple[float, int, int]:
-    """The largest squared distance of two survivors and its pair, the lowest indices among equals.
+def survey_pairs(arms: Any, size: int, limit: float, key: Any) -> tuple[float, int, int]:
+    """The largest squared distance of two survivors and its pair, of equals the one that comes first in a key's order.
 
     ``PARTNERS`` is overwritten by the number of pairs, for each arm, whose squared distance exceeds the limit. O(size^2
     d / 2); counts are whole numbers since sums of those vectorise.
@@ -248,14 +255,14 @@ def survey_pairs(arms: Any, size: int, limit: float) -> tuple[float, int, int]:
             is_wide = values[j] > limit
             partners[j] += is_wide
             n_wide += is_wide
-            n_larger += values[j] > largest
+            n_larger += values[j] > largest * EQUAL
         partners[i] += n_wide
         if n_larger > 0:
             for j in range(i + 1, size):
-                if values[j] > largest:
-                    if values[j] > largest * (1.0 + 2.0 * TIE):
+                if values[j] > largest * EQUAL:
+                    if values[j] * EQUAL > largest or pair_comes_first(key, (i, j), (first, second)):
                         first, second = i, j
-                    largest = values[j]
+                    largest = max(largest, values[j])
     return largest, first, second
 
 
