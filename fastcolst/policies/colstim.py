@@ -20,7 +20,7 @@ from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, horizon_of, update_linear
 from fastcolst.streams import word
@@ -196,7 +196,7 @@ class CoLSTIM(LinearPolicy):
         perturbation: Comparison | None = None,
         estimator: Estimator = "mle",
         ridge: float = 0.0,
-        exploration_rounds: int | None = None,
+        exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         clip: float | None = None,
         coupling: Coupling = None,

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import LARGEST, answer, check_memory, count, feature_rows, number, positive_numbers, shares
+from fastcolst._checks import LARGEST, answer, check_memory, feature_rows, number, positive_numbers, shares
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
+from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
 from fastcolst.policies.kernels import Buffers, agent_is_stale, learn_log
 from fastcolst.policies.learned import Remembering
 from fastcolst.policies.policy import Policy
@@ -31,9 +32,6 @@ MATRICES = 4
 FEW = 500
 FEW_PER_FEATURE = 50
 """Comparisons, whichever is more, up to which answers are separable as a rule, and no warning says so."""
-
-UNKNOWN = 2**62
-"""tau as long as the number of arms is not known."""
 
 STATUS_WARNINGS = {
     "boundary": "after {n} comparisons the maximum of the likelihood lies outside the ball that theta is kept in; a "
@@ -62,10 +60,7 @@ class LinearPolicy(Remembering, Policy):
     def _start_linear(self, rule: Any, ridge: Any, exploration_rounds: Any) -> None:
         if self._n_features is None:
             raise ValueError("n_features is None; a whole number of at least 1 is wanted")
-        if exploration_rounds is not None:
-            tau = count("exploration_rounds", exploration_rounds, lowest=0)
-        else:
-            tau = UNKNOWN if self._n_arms is None else self._n_features * self._n_arms
+        tau, enough = exploration_of(exploration_rounds, self._n_features, self._n_arms)
         ridge = number("ridge", ridge)
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
@@ -73,7 +68,7 @@ class LinearPolicy(Remembering, Policy):
         d = self._n_features + self._position
         check_memory("n_features", self._n_features, 8 * MATRICES * d * d)
         try:
-            state = self._new_state(rule, d, ridge, tau)
+            state = self._new_state(rule, d, ridge, tau, enough)
         except MemoryError:
             raise ValueError(
                 f"estimator is {self._parameters['estimator']!r}; there is no memory for what it remembers of "
@@ -85,6 +80,7 @@ class LinearPolicy(Remembering, Policy):
         if ridge > 0.0:
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
+        self._warned_long = False
         self._warned_singular = False
         self._warned_status = False
 
@@ -99,8 +95,8 @@ class LinearPolicy(Remembering, Policy):
         """What of a vector or the columns of a matrix belongs to the features; the last one may be position's."""
         return theta[..., : self._n_features]
 
-    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
-        return linear_state(rule.estimator, n_features, ridge, exploration_rounds)
+    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int, enough: int) -> Any:
+        return linear_state(rule.estimator, n_features, ridge, exploration_rounds, enough)
 
     def learn(
         self,
@@ -319,7 +315,8 @@ class LinearPolicy(Remembering, Policy):
     def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
 
-        With ``ridge=0`` M is inverted for the first time when the exploration ends.
+        With ``ridge=0`` M is inverted for the first time when the exploration ends, or with
+        ``exploration_rounds="auto"`` after n_features comparisons.
         """
         given = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
@@ -397,7 +394,7 @@ class LinearPolicy(Remembering, Policy):
         if counters["exploration_rounds"] != UNKNOWN:
             return None
         before = counters.copy(), self._largest
-        counters["exploration_rounds"] = n_features * n_arms
+        counters["exploration_rounds"], _ = exploration_of(self._parameters["exploration_rounds"], n_features, n_arms)
         return before
 
     def _unsettle(self, before: Any) -> None:
@@ -417,11 +414,16 @@ class LinearPolicy(Remembering, Policy):
         return float(min(LARGEST, LARGEST_WIDTH / (len(self._state.gram) * np.abs(self._state.factor).max())))
 
     def _note_exploration(self) -> None:
-        """Notice the end of the exploration; warn once when M stays singular for twice the rounds planned for it."""
+        """Notice the end of the exploration; warn once when it takes long, or M stays singular for twice as long."""
         counters = self._state.counters
         if counters["exploration_end"] >= 0:
             self._exploring = False
             return
+        is_long = not self._warned_long and self._parameters["exploration_rounds"] is None
+        told = long_exploration(self._parameters, counters) if is_long else ""
+        if told:
+            self._warned_long = True
+            warnings.warn(f"{type(self).__name__}: {told}", UserWarning, stacklevel=3)
         trouble = "" if self._warned_singular else self.trouble()
         if trouble:
             self._warned_singular = True

@@ -12,7 +12,7 @@ from fastcolst.kernels.linalg import gram_norm
 from fastcolst.kernels.pairs import informative_pair, pair_work_shape
 from fastcolst.kernels.selection import tie_key
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
 
@@ -121,7 +121,7 @@ class MaxInP(LinearPolicy):
         comparison: Comparison = "bradley-terry",
         estimator: Estimator = "mle",
         ridge: float = 0.0,
-        exploration_rounds: int | None = None,
+        exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         position: bool = False,
         max_pending: int | None = None,

@@ -11,7 +11,7 @@ from fastcolst._registry import register
 from fastcolst.kernels.pairs import optimistic_pair, pair_work_shape
 from fastcolst.kernels.selection import tie_key
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
 
@@ -114,7 +114,7 @@ class MaxPairUCB(LinearPolicy):
         comparison: Comparison = "bradley-terry",
         estimator: Estimator = "mle",
         ridge: float = 0.0,
-        exploration_rounds: int | None = None,
+        exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         position: bool = False,
         max_pending: int | None = None,

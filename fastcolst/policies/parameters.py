@@ -24,6 +24,7 @@ __all__ = [
     "Comparison",
     "Coupling",
     "Estimator",
+    "Exploration",
     "Seed",
     "described",
     "linear_fields",
@@ -67,6 +68,7 @@ Comparison = (
 )
 Estimator = Literal["mle", "sgd", "online-newton"] | MLE | SGD | OnlineNewton | OwnEstimator
 Coupling = float | Literal["theorem"] | None
+Exploration = int | Literal["auto"] | None
 Seed = int | np.integer[Any] | Sequence[int] | SeedSequence | BitGenerator | Generator | None
 
 
@@ -116,8 +118,10 @@ LINEAR = {
     "position": """bool, default False
         Whether to estimate the advantage of being shown first, beside theta: ``position_advantage`` reports it, and
         utilities and choices leave it out. To M and to sqrt(d log T) it is a feature more.""",
-    "exploration_rounds": """int, optional
-        tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: n_features * n_arms.""",
+    "exploration_rounds": """int or "auto", optional
+        tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: the paper's n_features * n_arms. "auto": until
+        n_features comparisons in a row were of arms whose difference M knew before as well as one comparison of these
+        two alone would tell it, z' M^-1 z <= 1; after n_features * min(n_arms, 10) rounds in any case.""",
     "width_scale": """float, optional
         c (c1 in CoLSTIM, eta in MaxInP and Sta'D), by which widths are scaled; None: sqrt(d log T).""",
     "max_pending": MAX_PENDING,

@@ -15,7 +15,7 @@ from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.kernels.selection import among_equals, argmax, tie_key
 from fastcolst.policies.colstim import theorem_constants
-from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.stages.descent import LABEL, UTILITY, descend, stage_work_shape
 from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
@@ -140,7 +140,7 @@ class StaD(StagewisePolicy):
         comparison: Comparison = "bradley-terry",
         estimator: Estimator = "mle",
         ridge: float = 0.0,
-        exploration_rounds: int | None = None,
+        exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         position: bool = False,
         max_pending: int | None = None,

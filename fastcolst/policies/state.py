@@ -34,6 +34,7 @@ __all__ = [
     "exploration_end_is_due",
     "explore",
     "horizon_of",
+    "is_explored",
     "linear_state",
     "new_counters",
     "update_linear",
@@ -48,6 +49,8 @@ COUNTERS = np.dtype(
                 ("answered", np.int64),
                 ("logged", np.int64),
                 ("exploration_rounds", np.int64),
+                ("enough", np.int64),
+                ("known", np.int64),
                 ("exploration_end", np.int64),
                 ("factored", np.int64),
                 ("untested", np.int64),
@@ -60,7 +63,9 @@ COUNTERS = np.dtype(
 """The record that every state counts in.
 
 chosen: rounds in which arms were chosen. answered: answers learned. logged: comparisons learned from logs, which count
-towards the exploration. exploration_rounds: tau. exploration_end: rounds chosen when the exploration ended; -1 before.
+towards the exploration. exploration_rounds: tau. enough: how many comparisons in a row of a difference that M knew
+before end the exploration sooner, 0 for none (see :func:`is_explored`); known: how many there were of late.
+exploration_end: rounds chosen when the exploration ended; -1 before.
 factored: 1 when the Gram matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it
 was last tested for that. position: 1 where the last coordinate is that of the arm shown first, 0 in contexts and 1 in
 contrasts.
@@ -123,10 +128,13 @@ class BlindState(NamedTuple):
         return cls(new_counters())
 
 
-def linear_state(estimator: Any, n_features: int, ridge: float, exploration_rounds: int) -> LinearState:
-    """The state of a policy that has seen nothing: M = ridge I, which is invertible at once when ridge > 0."""
+def linear_state(estimator: Any, n_features: int, ridge: float, exploration_rounds: int, enough: int) -> LinearState:
+    """The state of a policy that has seen nothing: M = ridge I, which is invertible at once when ridge > 0.
+
+    ``exploration_rounds`` and ``enough`` as in :data:`COUNTERS`.
+    """
     counters = new_counters()
-    counters["exploration_rounds"] = exploration_rounds
+    counters["exploration_rounds"], counters["enough"] = exploration_rounds, enough
     counters["exploration_end"] = -1
     counters["factored"] = ridge > 0.0
     identity = np.eye(n_features)
@@ -200,7 +208,8 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
     if not trace < np.inf:
         return OVERFLOW
     factored = counters.factored == 1
-    if factored and not whiten_contrast(factor, weighted, whitened) < np.inf:
+    told = whiten_contrast(factor, weighted, whitened) if factored else np.inf  # w z' M^-1 z
+    if factored and not told < np.inf:
         return OVERFLOW
     code = learn(estimator, model, state.memory, contrast, share, weight)
     if code != LEARNED:
@@ -211,6 +220,7 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
             gram[i, j] += value * weighted[j]
     if factored:
         rank_one_inverse(factor, whitened, weighted)  # which is scratch from here on
+        counters.known = counters.known + 1 if told <= weight else 0
     else:
         counters.untested = 1
     return LEARNED
@@ -220,13 +230,35 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
 
 
 @helper
+def is_explored(counters: Any) -> bool:
+    """Whether the exploration has been long enough, apart from M, which must be invertible. ``counters`` is a record.
+
+    That is after tau rounds and comparisons from logs, or, with ``exploration_rounds="auto"``, as soon as M is well
+    conditioned for every direction that is shown: when d comparisons in a row had z' M^-1 z <= 1, with M from before
+    each of them. M then knew their differences at least as well as one comparison of just these two arms would have
+    told them. The rule does not depend on the features' units, and asks nothing about directions that no pair has.
+
+    Notes
+    -----
+    O(1): an answer computes z' M^-1 z anyway.
+    """
+    is_known = counters.enough > 0 and counters.known >= counters.enough
+    return bool(is_known or counters.chosen + counters.logged >= counters.exploration_rounds)
+
+
+@helper
 def exploration_end_is_due(counters: Any) -> bool:
-    """True when the exploration goes on only until somebody calls :func:`end_exploration`. ``counters`` is a record."""
-    return (
-        counters.exploration_end < 0
-        and counters.chosen + counters.logged >= counters.exploration_rounds
-        and (counters.factored == 1 or counters.untested == 1)
-    )
+    """True when the exploration goes on only until somebody calls :func:`end_exploration`. ``counters`` is a record.
+
+    Where M must be invertible to say how well it is conditioned, :func:`end_exploration` is called to factor it too.
+    """
+    if counters.exploration_end >= 0:
+        return False
+    if counters.factored == 1:
+        return is_explored(counters)
+    seen = counters.chosen + counters.logged
+    may_be_invertible = counters.enough > 0 and seen >= counters.enough
+    return bool(counters.untested == 1 and (may_be_invertible or is_explored(counters)))
 
 
 def end_exploration(state: Any) -> bool:
@@ -235,8 +267,8 @@ def end_exploration(state: Any) -> bool:
     Returns
     -------
     bool
-        True when M was tested, even if it is singular and the exploration goes on; False when the end was not due and
-        nothing was done.
+        True when M was tested, even if the exploration goes on, since M is singular or not yet well conditioned; False
+        when the end was not due and nothing was done.
 
     Notes
     -----
@@ -256,5 +288,6 @@ def end_exploration(state: Any) -> bool:
             return True
         state.factor[:] = factor
         counters["factored"] = 1
-    counters["exploration_end"] = counters["chosen"]
+    if plain(is_explored)(counters[()]):
+        counters["exploration_end"] = counters["chosen"]
     return True

@@ -17,7 +17,7 @@ from fastcolst._registry import register
 from fastcolst.kernels.pool import squared_distances
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
-from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Seed
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.stages.descent import (
     LABEL,
@@ -226,7 +226,7 @@ class SupCoLSTIM(StagewisePolicy):
         perturbation: Comparison | None = None,
         estimator: Estimator = "mle",
         ridge: float = 0.0,
-        exploration_rounds: int | None = None,
+        exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         clip: float | None = None,
         coupling: Coupling = None,

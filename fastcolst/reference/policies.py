@@ -45,7 +45,7 @@ class LinearPolicy(abc.ABC):
     n_arms: int  # n, for the default tau only
     horizon: int | None = None  # T; None: the current round stands in
     ridge: float = 0.0  # M starts as ridge * I; 0 in the paper. Also the estimator's, unless that says one
-    exploration_rounds: int | None = None  # tau; None: d * n
+    exploration_rounds: int | str | None = None  # tau; None: d * n; "auto": see _may_stop_exploring
     width_scale: float | None = None  # c1, eta or c; None: sqrt(d log T)
     estimator: MLE | OnlineNewton | None = None  # how theta is learned; None: by gradient steps with the four below
     learning_rate: float = 0.5  # step t of theta has the rate learning_rate * t^-decay
@@ -59,12 +59,15 @@ class LinearPolicy(abc.ABC):
     exploration_end: int | None = field(init=False, default=None)
     _n_logged: int = field(init=False, default=0)  # comparisons from learn(): they count towards tau
     _n_steps: int = field(init=False, default=0)  # comparisons theta has learned from
+    _n_known: int = field(init=False, default=0)  # of late in a row, since M was found invertible, z'M^-1 z <= 1
+    _is_invertible: bool = field(init=False, default=False)  # M was found so when it was last looked at
 
     def __post_init__(self) -> None:
         if self.score not in ("likelihood", "residual"):
             raise ValueError(f'score is {self.score!r}; it must be "likelihood" or "residual"')
         self.theta = np.zeros(self.n_features)
         self.gram = self.ridge * np.eye(self.n_features)
+        self._is_invertible = self.ridge > 0.0
         if self.estimator is not None:
             self.estimator.settle(self.ridge)
 
@@ -93,9 +96,16 @@ class LinearPolicy(abc.ABC):
         """
         if not np.any(contrast):
             return
+        self._note_known(contrast)
         learn = self._step if self.estimator is None else self.estimator.learn
         self.theta = learn(contrast, first_won, weight)
         self.gram = self.gram + weight * np.outer(contrast, contrast)  # lines 3 and 17
+
+    def _note_known(self, contrast: Floats) -> None:
+        """Count the comparisons in a row of differences that M knew before."""
+        if self._is_invertible:
+            is_known = float(contrast @ inverse(self.gram) @ contrast) <= 1.0
+            self._n_known = self._n_known + 1 if is_known else 0
 
     def _step(self, contrast: Floats, first_won: float, weight: float = 1.0) -> Floats:
         """Return theta after one comparison more, by a step of stochastic gradient ascent."""
@@ -130,8 +140,19 @@ class LinearPolicy(abc.ABC):
         return math.sqrt(self.n_features * math.log(self._horizon()))
 
     def _may_stop_exploring(self) -> bool:
-        tau = self.n_features * self.n_arms if self.exploration_rounds is None else self.exploration_rounds
-        return self.round + self._n_logged >= tau and (self.ridge > 0.0 or invertible(self.gram))
+        """Tell whether tau comparisons were asked for or learned and M is invertible.
+
+        "auto" is min(n, 10) d comparisons, or sooner when d of them in a row told of differences that M knew before as
+        well as one comparison of these two arms alone would have told them, z'M^-1 z <= 1.
+        """
+        d, n_seen, is_auto = self.n_features, self.round + self._n_logged, self.exploration_rounds == "auto"
+        if isinstance(self.exploration_rounds, int):
+            tau = self.exploration_rounds
+        else:
+            tau = d * min(self.n_arms, 10) if is_auto else d * self.n_arms
+        if n_seen >= (d if is_auto else tau) and not self._is_invertible:
+            self._is_invertible = invertible(self.gram)
+        return self._is_invertible and (n_seen >= tau or (is_auto and self._n_known >= d))
 
     def _horizon(self) -> int:
         return self.round if self.horizon is None else self.horizon

@@ -55,6 +55,8 @@ class StagewisePolicy(LinearPolicy):
             self._n_logged += 1
 
     def _teach(self, stages: list[LinearPolicy], contrast: Floats, first_won: float, weight: float) -> None:
+        if np.any(contrast):
+            self._note_known(contrast)
         for stage in stages:
             LinearPolicy.update(stage, contrast, first_won, weight)  # lines 8 and 9
         self.theta, self.gram = self.stages[0].theta, self.stages[0].gram

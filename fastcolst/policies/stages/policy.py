@@ -53,9 +53,9 @@ class StagewisePolicy(LinearPolicy):
 
     _state: Any
 
-    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int) -> Any:
+    def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int, enough: int) -> Any:
         n_stages = max(1, rule.horizon.bit_length() - 1)
-        states = [linear_state(rule.estimator, n_features, ridge, exploration_rounds) for _ in range(2)]
+        states = [linear_state(rule.estimator, n_features, ridge, exploration_rounds, enough) for _ in range(2)]
         return StageState.of(states[0], states[1], n_stages)
 
     def _start(self, rule: Any, state: Any) -> None:

@@ -1,0 +1,56 @@
+"""How long a policy explores, and what there is to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastcolst._checks import brief, count, plain_text
+
+__all__ = ["UNKNOWN", "exploration_of", "long_exploration"]
+
+UNKNOWN = 2**62
+"""tau as long as the number of arms is not known."""
+
+AT_MOST = 10
+"""Comparisons for each feature after which ``"auto"`` ends in any case, once M is invertible.
+
+Isotropic contexts take 4. Where rare features keep turning up, or all contexts are much alike, more random pairs are no
+cure: from here on widths say where to look.
+"""
+
+LONG = 1000
+"""Rounds of random pairs of which people should know."""
+
+
+def exploration_of(value: Any, n_features: int, n_arms: int | None) -> tuple[int, int]:
+    """tau, and how many comparisons in a row of known differences end the exploration sooner, 0 for none.
+
+    Raises
+    ------
+    ValueError
+        ``value``, the argument ``exploration_rounds``, is neither None nor "auto" nor a whole number of at least 0.
+    """
+    if value is None:
+        return UNKNOWN if n_arms is None else n_features * n_arms, 0
+    if isinstance(value, str):
+        if plain_text(value) != "auto":
+            raise ValueError(f"exploration_rounds is {brief(value)}; wanted None, 'auto' or a whole number")
+        return UNKNOWN if n_arms is None else n_features * min(n_arms, AT_MOST), n_features
+    return count("exploration_rounds", value, lowest=0), 0
+
+
+def long_exploration(parameters: Mapping[str, Any], counters: Any) -> str:
+    """What there is to say of the paper's n_features * n_arms rounds before they begin, or nothing.
+
+    Comparisons from a log count towards them. ``counters`` as in :data:`fastcolst.policies.state.COUNTERS`.
+    """
+    tau, horizon = int(counters["exploration_rounds"]), parameters.get("horizon")
+    left = tau - int(counters["logged"])
+    if tau == UNKNOWN or left <= min(LONG, LONG if horizon is None else horizon):
+        return ""
+    than = f"{LONG}" if left > LONG else f"the horizon of {horizon}"
+    return (
+        f"the exploration is n_features * n_arms = {tau} rounds of random pairs, more than {than}; "
+        "exploration_rounds='auto' ends it as soon as the Gram matrix is well conditioned, a number after so many"
+    )
