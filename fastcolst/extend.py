@@ -12,7 +12,8 @@ constructor, calls ``super().__init__(locals())`` first, which keeps them in ``s
   with it; the rule's fields ``estimator``, ``model``, ``horizon`` and ``width_scale`` are what :func:`linear_fields`
   gives;
 - an :class:`IndexPolicy` ``self._start_index(rule, State)``, where ``State.new(n_arms)`` builds a registered NamedTuple
-  of arrays, of which ``counters`` is :func:`new_counters`;
+  of arrays, of which ``counters`` is :func:`new_counters`; its method ``only(rows)``, the state of some of the arms
+  with the same counters, makes ``available`` work;
 - a :class:`BlindPolicy` ``self._begin(rule, state)``, with :class:`BlindState` or a state of its own.
 
 These three begin with an underscore because whoever holds a policy has no use for them; they are as stable as the rest

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import make_agent
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.policy import Policy
 
@@ -28,6 +32,16 @@ class IndexPolicy(BlindPolicy):
         """Begin with a fresh state, ``state_class.new(n_arms)``: now, or in the first round if n_arms is not given."""
         self._state_class = state_class
         self._begin(rule, state_class.new(self._n_arms or 0))
+
+    def _agent_for(self, rows: NDArray[np.int64] | None) -> Any:
+        if rows is None:
+            return self._agent
+        only = getattr(self._state, "only", None)
+        if only is None:
+            raise TypeError(
+                f"{type(self._state).__name__} lacks the method only; one is wanted where only some arms are available"
+            )
+        return make_agent(self._rule, only(rows))
 
     def _settle(self, n_arms: int, n_features: int) -> Any:
         if self._n_arms is not None:

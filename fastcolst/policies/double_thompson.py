@@ -72,6 +72,11 @@ class DoubleThompsonState(NamedTuple):
             bars=np.full(shape, 2**52),
         )
 
+    def only(self, rows: NDArray[np.int64]) -> DoubleThompsonState:
+        """What is known of some of the arms, to choose among them; rounds are counted in this state."""
+        pairs = np.ix_(rows, rows)
+        return self._replace(**{name: getattr(self, name)[pairs] for name in self._fields if name != "counters"})
+
 
 @check.register
 def _(state: DoubleThompsonState, name: str) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf
 from fastcolst.estimation.protocol import LEARNED, STALE, doubt
+from fastcolst.kernels.linalg import rank_one_inverse, whiten_contrast
 from fastcolst.policies.protocol import (
     LOGGED,
     Choice,
@@ -33,6 +34,8 @@ __all__ = [
     "add_single_arms",
     "agent_is_stale",
     "choose",
+    "code_of_all",
+    "count_contrast",
     "decoded",
     "first_wins",
     "learn_answer",
@@ -79,6 +82,13 @@ def decoded(code: int, n_arms: int) -> Choice:
     """The choice that :func:`choose` returned as one number."""
     rest, second = code // n_arms, code % n_arms
     return Choice(rest % n_arms, second, rest // n_arms)
+
+
+def code_of_all(code: int, rows: list[int], n_arms: int) -> int:
+    """What :func:`choose` would have returned for all arms, after it chose among those in some rows."""
+    rest, second = divmod(code, len(rows))
+    note, first = divmod(rest, len(rows))
+    return (note * n_arms + rows[first]) * n_arms + rows[second]
 
 
 @helper
@@ -135,6 +145,20 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
         out[k] = contexts[choice.first, k] - contexts[choice.second, k]
     counters.chosen += 1
     return (choice.note * n + choice.first) * n + choice.second
+
+
+@kernel
+def count_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> None:
+    """Add z z' to a Gram matrix, as one answer would.
+
+    ``gram`` and ``factor`` (d, d) float64 are M and S with S'S = M^-1, ``contrast`` (d,) float64 is z; ``work`` (2, d)
+    float64 is scratch. O(d^2).
+    """
+    whiten_contrast(factor, contrast, work[0])
+    for i in range(contrast.size):
+        for j in range(contrast.size):
+            gram[i, j] += contrast[i] * contrast[j]
+    rank_one_inverse(factor, work[0], work[1])
 
 
 @kernel

@@ -13,8 +13,9 @@ from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
+from fastcolst.policies.duel import Asked
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
-from fastcolst.policies.kernels import Buffers, agent_is_stale, learn_log
+from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, learn_log
 from fastcolst.policies.learned import Remembering
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
@@ -376,7 +377,7 @@ class LinearPolicy(Remembering, Policy):
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return
         self._warned_status = True
-        warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[word].format(n=n)}", UserWarning, stacklevel=3)
+        warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[word].format(n=n)}", UserWarning, stacklevel=4)
 
     def _has_learned(self) -> bool:
         return self._n_learned > 0
@@ -388,6 +389,16 @@ class LinearPolicy(Remembering, Policy):
         return int(counters["chosen"] + counters["logged"]) - self.pending
 
     # --- exploration ----------------------------------------------------------------------------------------
+
+    def _is_exploring(self) -> bool:
+        return bool(self._state.counters["exploration_end"] < 0)
+
+    def _matrices(self) -> list[NDArray[np.float64]]:
+        return [self._state.gram, self._state.factor]
+
+    def _count_on(self, asked: Asked) -> None:
+        contrast = shown_first(asked.contrast) if self._position else asked.contrast
+        count_contrast(self._state.gram, self._state.factor, contrast, self._state.scratch)
 
     def _settle(self, n_arms: int, n_features: int) -> Any:
         counters = self._state.counters
@@ -423,11 +434,11 @@ class LinearPolicy(Remembering, Policy):
         told = long_exploration(self._parameters, counters) if is_long else ""
         if told:
             self._warned_long = True
-            warnings.warn(f"{type(self).__name__}: {told}", UserWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {told}", UserWarning, stacklevel=4)
         trouble = "" if self._warned_singular else self.trouble()
         if trouble:
             self._warned_singular = True
-            warnings.warn(trouble, UserWarning, stacklevel=3)
+            warnings.warn(trouble, UserWarning, stacklevel=4)
 
     def trouble(self) -> str:
         """What there is to say when M is singular after twice the rounds planned for the exploration, or nothing."""
@@ -453,3 +464,5 @@ class LinearPolicy(Remembering, Policy):
         twin.learn_and_predict(row, [True])
         twin._refresh_estimate()
         twin.probability(row, row)
+        square = np.eye(row.size)
+        count_contrast(square, square.copy(), row[0], np.zeros((2, row.size)))

@@ -111,18 +111,17 @@ class Pending:
     def __len__(self) -> int:
         return len(self._asked)
 
-    def add(self, asked: Asked) -> None:
-        """Note a duel that was shown, and let it wait."""
-        self._last = asked.duel.round
+    def note(self, asked: Asked) -> None:
+        """Note a duel that was shown, and let it wait, unless it is a self-duel."""
+        duel = asked.duel
+        self._last = duel.round
+        if duel.first == duel.second:
+            self._selves.add(self._last)
+            return
         self._asked[self._last] = asked
         if self.most is not None and len(self._asked) > self.most:
             self.discard(next(iter(self._asked)))
             self.expired += 1
-
-    def add_self(self, round_: int) -> None:
-        """Note a self-duel, which waits for nothing."""
-        self._last = round_
-        self._selves.add(round_)
 
     def drop(self, round_: int) -> bool:
         """Let the duel of a round, which was answered, wait no longer; False when none did."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from copy import deepcopy
-from typing import Any, Self
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import (
@@ -19,16 +18,17 @@ from fastcolst._checks import (
     count,
     number,
     outcome,
-    plain_text,
-    whole_number,
 )
 from fastcolst._compile import one_line
 from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.answering import Answering, overflow
-from fastcolst.policies.columns import Names, features_of, order_of
+from fastcolst.policies.arms import Arms, arms_of
+from fastcolst.policies.batches import Batches
+from fastcolst.policies.columns import Names, order_of
+from fastcolst.policies.copied import Copied
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
-from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, learn_answer
+from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, code_of_all, learn_answer
 from fastcolst.policies.learned import Learned
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
@@ -36,22 +36,18 @@ from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
 from fastcolst.policies.protocol import check_rule, draw_block
 from fastcolst.policies.saved import Saved
-from fastcolst.streams import FORK, check_rng, entropy_of, generator, label_key
+from fastcolst.streams import check_rng, entropy_of, generator
 
 __all__ = ["Policy"]
 
-_MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_lock", "_n_kept"})
-"""Attributes that a copy has of its own."""
-
 STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
-
 
 ORDINARY = 1.0
 """The weight of an answer that says none: known again by being this very object, which takes no time."""
 
 
-class Policy(Answering, Saved):
+class Policy(Answering, Batches, Copied, Saved):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -108,42 +104,25 @@ class Policy(Answering, Saved):
         self._entropy, self._rng = entropy, generator(entropy)
         self._drawn_for, self._unused = 0, None  # the round whose numbers lie in the buffers
 
-    def __copy__(self) -> Self:
-        """A policy of its own: a shallow copy would share the state and the stream."""
-        return deepcopy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin
-        twin.__setstate__(self._copied(memo))
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy of everything but the lock and the kernels' handle, which a policy makes anew.
-
-        A copy, since whoever asks for it reads it when the lock is free again.
-        """
-        return self._copied({})
-
-    def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
-        with self._lock:
-            return deepcopy({k: v for k, v in self.__dict__.items() if k not in _MADE_ANEW}, memo)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = new_lock()
-        self._start(self._rule, self._state)
-        self._pending.begin()
-
     # --- the service loop -----------------------------------------------------------------------------------
 
-    def select(self, contexts: ArrayLike) -> Duel:
+    def select(
+        self,
+        contexts: ArrayLike | Mapping[Any, ArrayLike],
+        available: ArrayLike | None = None,
+        keys: Sequence[Hashable] | None = None,
+    ) -> Duel:
         """Choose the next two arms.
 
         Parameters
         ----------
-        contexts : (n_arms, n_features) array_like of real numbers
+        contexts : (n_arms, n_features) array_like of real numbers, or a dict {key: (n_features,) array_like}
             One row for each arm; finite. Not modified.
+        available : (n_arms,) array_like of bool, optional
+            Which arms may be shown; None: all. ``first`` and ``second`` are rows of all.
+        keys : sequence of hashables, optional
+            Names of the arms, one for each, of which the duel tells two, ``first_key`` and ``second_key``. None: those
+            of a dict, or the index of a pandas data frame unless it is the default one, which counts the rows.
 
         Returns
         -------
@@ -154,7 +133,8 @@ class Policy(Answering, Saved):
         ------
         ValueError
             When ``contexts`` has the wrong shape, is not made of finite real numbers, or holds numbers so large that
-            products overflow. The policy is then as it was.
+            products overflow; when ``available`` or ``keys`` do not fit it, or leave one arm where
+            ``allow_self_duel=False``. The policy is then as it was.
 
         Warns
         -----
@@ -162,72 +142,100 @@ class Policy(Answering, Saved):
             Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
             estimate of some hundreds of answers is not what it should be (see ``status``).
         """
-        labels = None
-        if type(contexts) is not np.ndarray or contexts.dtype != np.float64:
-            contexts, labels = features_of("contexts", contexts, "(n_arms, n_features)")
+        arms = None
+        if type(contexts) is np.ndarray and contexts.dtype == np.float64 and available is None and keys is None:
+            rows: NDArray[np.float64] = contexts
+        else:
+            arms = arms_of(contexts, available, keys)
+            rows = arms.contexts
         with self._lock:
-            names = self._names
-            if not (
-                labels is None
-                and contexts.shape == self._buffers.shape
-                and contexts.flags.carray
-                and all_moderate(contexts, self._largest)
-            ):  # not like the round before: look closely
-                contexts, names = self._look_closely(contexts, labels)
-            buffers = self._buffers
-            before = None if self._is_settled else self._settle(*contexts.shape)
-            try:
-                if self._exploring:
-                    self._end_exploration()
-                    self._note_exploration()
-                round_ = self._chosen.item() + 1
-                if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
-                    self._note_status()
-                if self._drawn_for != round_:  # a choice that failed cost the stream no round
-                    draw_block(self._rule, self._rng, buffers.raw)
-                    self._drawn_for = round_
-                code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
-                if code < 0:
-                    code = self._choose_after_all(code, contexts, buffers)
-            except BaseException:
-                if before is not None:
-                    self._unsettle(before)
-                raise
-            self._is_settled, self._names = True, names
-            n_arms = len(contexts)
-            rest, second = divmod(code, n_arms)  # `decoded`, without the note
-            first = rest % n_arms
-            shown = buffers.contrast.copy()
-            shown.setflags(write=False)
-            duel = Duel(first, second, shown, round_, self._pending.epoch)
-            if first != second:
-                self._pending.add(Asked(duel, code, n_arms, buffers.contrast.copy()))
-            else:
-                self._pending.add_self(round_)
-            return duel
+            asked = self._asked(self._choose(rows, arms), len(rows), arms)
+            self._pending.note(asked)
+            return asked.duel
 
-    def _look_closely(
-        self, contexts: NDArray[np.float64], labels: Names | None
-    ) -> tuple[NDArray[np.float64], Names | None]:
-        """Checked contexts in the policy's order, with buffers of their shape; and the names, if all goes well."""
-        order, names = order_of("contexts", labels, self._names)
-        rows = contexts_array(contexts, self._n_features, self._n_arms, self._largest)
-        if len(rows) == 1 and not self._parameters.get("allow_self_duel", True):
-            raise ValueError("contexts has 1 arm; at least two are wanted where allow_self_duel=False")
-        self._tell_of_late("contexts", names)
-        if rows.shape != self._buffers.shape:
-            self._buffers = self._new_buffers(*rows.shape)
+    def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int:
+        """The code of a choice, see :func:`choose`, which begins a round. A failure leaves the policy as it was.
+
+        ``arms`` is None for contexts that are all that is known of them.
+        """
+        n_arms, names = len(contexts), self._names
+        if not (
+            arms is None
+            and contexts.shape == self._buffers.shape
+            and contexts.flags.carray
+            and all_moderate(contexts, self._largest)
+        ):  # not like the round before: look closely
+            contexts, names = self._look_closely(Arms(contexts) if arms is None else arms)
+        buffers = self._buffers
+        before = None if self._is_settled else self._settle(n_arms, contexts.shape[1])
+        try:
+            if self._exploring:
+                self._end_exploration()
+                self._note_exploration()
+            round_ = self._chosen.item() + 1
+            if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
+                self._note_status()
+            if self._drawn_for != round_:  # a choice that failed cost the stream no round
+                draw_block(self._rule, self._rng, buffers.raw)
+                self._drawn_for = round_
+            agent = self._agent if arms is None else self._agent_for(arms.rows)
+            code = choose(agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+            if code < 0:
+                code = self._choose_after_all(code, contexts, buffers)
+        except BaseException:
+            if before is not None:
+                self._unsettle(before)
+            raise
+        self._is_settled, self._names = True, names
+        return code
+
+    def _asked(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
+        """The duel of the choice that was just made, and what learning its answer takes."""
+        keys = None
+        if arms is not None:
+            keys = arms.keys
+            code = code if arms.rows is None else code_of_all(code, arms.rows.tolist(), n_arms)
+        rest, second = divmod(code, n_arms)  # `decoded`, without the note
+        first = rest % n_arms
+        contrast = self._buffers.contrast.copy()
+        shown = contrast.copy()
+        shown.setflags(write=False)
+        if keys is None:
+            duel = Duel(first, second, shown, self._chosen.item(), self._pending.epoch)
+        else:
+            duel = Duel(first, second, shown, self._chosen.item(), self._pending.epoch, keys[first], keys[second])
+        return Asked(duel, code, n_arms, contrast)
+
+    def _look_closely(self, arms: Arms) -> tuple[NDArray[np.float64], Names | None]:
+        """Checked contexts of the available arms in the policy's order, and the names, if all goes well.
+
+        The buffers have their shape.
+        """
+        order, names = order_of("contexts", arms.labels, self._names)
+        contexts = contexts_array(arms.contexts, self._n_features, self._n_arms, self._largest)
+        if arms.rows is not None:
+            contexts = contexts[arms.rows]
+        if len(contexts) == 1 and not self._parameters.get("allow_self_duel", True):
+            what = "contexts has 1 arm" if arms.rows is None else "available has 1 arm"
+            raise ValueError(f"{what}; at least two are wanted where allow_self_duel=False")
+        self._tell_of_late("contexts", names, stacklevel=5)
+        if contexts.shape != self._buffers.shape:
+            self._buffers = self._new_buffers(*contexts.shape)
             self._drawn_for = self._put_unused(self._buffers)
-        return (rows if order is None else rows.take(order, axis=1)), names
+        return (contexts if order is None else contexts.take(order, axis=1)), names
 
-    def _tell_of_late(self, name: str, names: Names | None) -> None:
+    def _agent_for(self, rows: NDArray[np.int64] | None) -> Any:
+        """What chooses among the arms in some rows, None for all."""
+        return self._agent
+
+    def _tell_of_late(self, name: str, names: Names | None, stacklevel: int = 4) -> None:
         """Warn of names that come after comparisons without any, unless they are the places themselves."""
         if self._names is None and names is not None and names != tuple(range(len(names))) and self._has_learned():
             warnings.warn(
                 f"{name} names its features, and earlier ones had no names: {', '.join(map(str, names))} are taken for "
                 "the features in this order",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
 
     def _has_learned(self) -> bool:
@@ -365,46 +373,6 @@ class Policy(Answering, Saved):
         """
         with self._lock:
             return self._pending.listed(self._chosen.item())
-
-    def fork(self, worker: int | str) -> Self:
-        """A policy for another worker: it knows what this one knows, and goes on by itself.
-
-        It draws from a stream of its own, shows duels under tokens of its own and waits for none of this policy's.
-        What its duels teach comes back, and to other workers, by :meth:`LinearPolicy.learn`.
-
-        Parameters
-        ----------
-        worker : int or str
-            Names the stream: the same fork of the same policy draws the same numbers.
-
-        Raises
-        ------
-        ValueError
-            ``worker`` is something else.
-
-        Examples
-        --------
-        >>> import numpy as np, fastcolst as fc
-        >>> policy = fc.CoLSTIM(2, estimator="sgd", ridge=1.0, rng=1)
-        >>> other = policy.fork("worker 2")
-        >>> contexts = np.eye(2)
-        >>> duel = other.select(contexts)
-        >>> other.update(duel, first_won=True)
-        >>> policy.learn(contexts[[duel.first]], contexts[[duel.second]])
-        >>> bool((policy.theta == other.theta).all())
-        True
-        """
-        given = plain_text(worker)
-        name: int | str | None = whole_number(worker) if given is None else given
-        if name is None or name == "":
-            raise ValueError(f"worker is {brief(worker)}; a whole number or a text is wanted")
-        with self._lock:
-            twin = deepcopy(self)
-        last = twin._chosen.item()
-        key = FORK, last, *label_key(repr(name))  # 1 is not "1"
-        twin._begin_stream(entropy_of(SeedSequence(twin._entropy, spawn_key=key)))
-        twin._pending, twin._answering = Pending(twin._pending.most, last), None
-        return twin
 
     @property
     def round(self) -> int:

@@ -46,6 +46,10 @@ class SelfSparringState(NamedTuple):
         check_memory("n_arms", n_arms, 8 * 3 * n_arms)
         return cls(new_counters(), np.zeros((3, n_arms)))
 
+    def only(self, rows: NDArray[np.int64]) -> SelfSparringState:
+        """What is known of some of the arms, to choose among them; rounds are counted in this state."""
+        return self._replace(laws=np.ascontiguousarray(self.laws[:, rows]))
+
 
 @check.register
 def _(state: SelfSparringState, name: str) -> None:

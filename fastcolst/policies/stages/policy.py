@@ -14,7 +14,7 @@ from fastcolst._compile import plain
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import refresh
 from fastcolst.policies.duel import Asked
-from fastcolst.policies.kernels import decoded
+from fastcolst.policies.kernels import count_contrast, decoded
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.stages.state import EVERYONE, REASONS, StageState, memory_of
 from fastcolst.policies.state import linear_state
@@ -132,6 +132,17 @@ class StagewisePolicy(LinearPolicy):
     def _kept_for(self, asked: Asked) -> Any:
         is_for_all = plain(decoded)(asked.code, asked.n_arms).note == EVERYONE
         return snapshot(self._state) if is_for_all and self._state.counters["exploration_end"] >= 0 else None
+
+    def _matrices(self) -> list[NDArray[np.float64]]:
+        return [*super()._matrices(), self._state.later.gram, self._state.later.factor]
+
+    def _count_on(self, asked: Asked) -> None:
+        note, later = plain(decoded)(asked.code, asked.n_arms).note, self._state.later
+        for stage in range(1, self.n_stages + 1) if note == EVERYONE else (note,):
+            if stage == 1:
+                super()._count_on(asked)
+            elif stage <= self.n_stages:
+                count_contrast(later.gram[stage - 2], later.factor[stage - 2], asked.contrast, self._state.scratch)
 
     def _end_exploration(self) -> bool:
         if self._state.counters["exploration_end"] >= 0:

@@ -1,0 +1,115 @@
+"""Arms as people have them: rows with keys, of which some are not available now."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._checks import as_array, brief, looked_at, plain_text
+from fastcolst.policies.columns import Names, features_of
+
+__all__ = ["Arms", "Keys", "arms_of"]
+
+Keys = tuple[Hashable, ...]
+
+
+class Arms(NamedTuple):
+    """Arms as somebody handed them in.
+
+    contexts: one row for each arm, not yet looked at; labels: the features' names; keys: the arms', or None; rows:
+    indices of the available arms, int64, or None for all.
+    """
+
+    contexts: NDArray[np.float64]
+    labels: Names | None = None
+    keys: Keys | None = None
+    rows: NDArray[np.int64] | None = None
+
+
+def arms_of(contexts: Any, available: Any = None, keys: Any = None) -> Arms:
+    """The arms that the caller handed in.
+
+    It runs the caller's code and is therefore called before a policy takes its lock.
+
+    Raises
+    ------
+    ValueError
+        For what :meth:`fastcolst.Policy.select` refuses of ``available`` and ``keys``, or contexts without numbers.
+    """
+    own = keys_of(contexts)
+    if isinstance(contexts, Mapping):
+        if keys is not None:
+            raise ValueError(
+                "keys is given and contexts is a dict, which has keys of its own; one of the two is wanted"
+            )
+        rows, labels = features_of("contexts", list(contexts.values()), "a dict of vectors (n_features,)")
+    else:
+        rows, labels = features_of("contexts", contexts, "(n_arms, n_features)")
+    n_arms = len(rows) if rows.ndim else 0
+    given = own if keys is None else _checked_keys(keys, n_arms)
+    return Arms(rows, labels, given, None if available is None else _available_rows(available, contexts, n_arms))
+
+
+def keys_of(contexts: Any) -> Keys | None:
+    """The keys of a dict of vectors, or the index of a pandas data frame unless it just counts the rows; else None."""
+    if type(contexts) is np.ndarray:
+        return None
+    if isinstance(contexts, Mapping):
+        return tuple(contexts)
+    index = looked_at(_index_of, contexts)
+    if index is None or (type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)):
+        return None
+    return tuple(index)
+
+
+def _index_of(value: Any) -> Any:
+    """The index of a data frame; None where there is none, or where it is a method, as of lists."""
+    index = getattr(value, "index", None) if hasattr(value, "columns") else None
+    return None if callable(index) else index
+
+
+def _checked_keys(value: Any, n_arms: int) -> Keys:
+    wanted = "a sequence of keys, one for each arm, is wanted"
+    is_sequence = plain_text(value) is None and not isinstance(value, (bytes, Mapping, AbstractSet))
+    listed = looked_at(lambda given: given.tolist() if hasattr(given, "tolist") else list(given), value)
+    if not is_sequence or type(listed) is not list:
+        raise ValueError(f"keys is {brief(value)}; {wanted}")
+    if len(listed) != n_arms:
+        raise ValueError(f"keys has {len(listed)} entries and contexts has {n_arms} arms; {wanted}")
+    places: dict[Hashable, int] = {}
+    for place, key in enumerate(listed):
+        if looked_at(hash, key) is None:
+            raise ValueError(
+                f"keys[{place}] is {brief(key)}, which cannot be hashed; a text, a number or a tuple is wanted"
+            )
+        if places.setdefault(key, place) != place:
+            raise ValueError(
+                f"keys[{place}] is {brief(key)} as keys[{places[key]}] is; a key of its own is wanted for each"
+            )
+    return tuple(listed)
+
+
+def _available_rows(value: Any, contexts: Any, n_arms: int) -> NDArray[np.int64]:
+    wanted = f"True or False for each of the {n_arms} arms is wanted"
+    mask = as_array("available", value, "no mask", wanted)
+    if mask.dtype.kind == "O" and all(isinstance(entry, (bool, np.bool_)) for entry in mask.ravel().tolist()):
+        mask = mask.astype(np.bool_)
+    if mask.dtype.kind != "b":
+        raise ValueError(f"available is {brief(value)}, of {mask.dtype.name}; {wanted}")
+    if mask.shape != (n_arms,):
+        raise ValueError(f"available has shape {mask.shape}; {wanted}")
+    index, rows = getattr(value, "index", None), looked_at(_index_of, contexts)
+    if (
+        index is not None
+        and rows is not None
+        and not callable(index)
+        and looked_at(list, index) != looked_at(list, rows)
+    ):
+        raise ValueError("available has another index than contexts; the same arms in the same order are wanted")
+    if not mask.any():
+        raise ValueError("available has no arm; at least one True is wanted")
+    return np.flatnonzero(mask)

@@ -1,0 +1,149 @@
+"""Several duels at once, each of which counts on the answers to those before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst._checks import as_array, brief, count
+from fastcolst.estimation.memory import rewind, snapshot
+from fastcolst.policies.arms import Arms, arms_of
+from fastcolst.policies.duel import Asked, Duel
+from fastcolst.policies.simulated import Simulated
+
+__all__ = ["Batches"]
+
+
+class Batches(Simulated):
+    """A policy's choice of several duels at once."""
+
+    _pending: Any
+    _buffers: Any
+    _exploring: bool
+
+    def select_batch(self, contexts: ArrayLike, size: int | None = None) -> list[Duel]:
+        """Choose several duels at once, as for raters who ask at the same time.
+
+        Each is a round with a token of its own, and is answered like any other. In the Gram matrix M of the later
+        choices the pairs that were chosen before count as if they were answered, so that uncertainty leads each to
+        something else; theta stays, and M is afterwards what it was, to the last bit. Policies that know arms by their
+        index have no M.
+
+        Parameters
+        ----------
+        contexts : (n_arms, n_features) or (m, n_arms, n_features) array_like of real numbers
+            One pool of arms, from which ``size`` duels are chosen, with keys as in :meth:`Policy.select`; or the arms
+            of m requests, one duel for each.
+        size : int, optional
+            How many duels of one pool; not given where contexts has three dimensions.
+
+        Returns
+        -------
+        list of Duel
+            In the order in which they were chosen.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`Policy.select`; when ``size`` is missing or too much, or is more than ``max_pending``. The policy
+            is then as it was: all duels are shown, or none.
+
+        Notes
+        -----
+        ``size`` times the cost of a choice, and O(d^2) for each.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> policy = fc.CoLSTIM(2, estimator="sgd", ridge=1.0, exploration_rounds=0, allow_self_duel=False, rng=1)
+        >>> duels = policy.select_batch(np.eye(4, 2), size=3)
+        >>> [duel.round for duel in duels], policy.pending
+        ([1, 2, 3], 3)
+        """
+        pools = _pools_of(contexts, size)
+        most = self._pending.most
+        if most is not None and len(pools) > most:
+            raise ValueError(f"size is {len(pools)}; at most max_pending={most} duels at once are wanted")
+        with self._lock:
+            attributes = {k: v for k, v in vars(self).items() if not k.startswith("_warned")}  # what was said, was
+            before, noise, raw = snapshot(self._state), self._rng.bit_generator.state, self._buffers.raw.copy()
+            try:
+                chosen = self._choose_all(pools)
+            except BaseException:
+                rewind(before)
+                vars(self).update(attributes)
+                self._start(self._rule, before)
+                self._rng.bit_generator.state, self._buffers.raw[:] = noise, raw
+                raise
+            for asked in chosen:
+                self._pending.note(asked)
+            return [asked.duel for asked in chosen]
+
+    def _choose_all(self, pools: list[Arms]) -> list[Asked]:
+        """A choice for each of the pools; M is afterwards what it was before."""
+        chosen: list[Asked] = []
+        kept: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        n_counted = 0
+        try:
+            for arms in pools:
+                if chosen and self._is_exploring():
+                    self._end_exploration()
+                if (
+                    not self._is_exploring()
+                ):  # random pairs need no M, and its first inverse must be of what was learned
+                    kept = kept or [(matrix, matrix.copy()) for matrix in self._matrices()]
+                    for asked in chosen[n_counted:]:
+                        self._count_on(asked)
+                    n_counted = len(chosen)
+                contexts = arms.contexts
+                chosen.append(self._asked(self._choose(contexts, arms), len(contexts), arms))
+        finally:
+            for matrix, copy in kept:
+                matrix[...] = copy
+        return chosen
+
+    def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int:
+        """The code of a choice, which begins a round."""
+        raise NotImplementedError
+
+    def _asked(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
+        """The duel of the choice that was just made, not yet noted as pending."""
+        raise NotImplementedError
+
+    def _start(self, rule: Any, state: Any) -> None:
+        """Go on with a state."""
+        raise NotImplementedError
+
+    def _is_exploring(self) -> bool:
+        """Whether pairs are still random for the sake of M."""
+        return False
+
+    def _matrices(self) -> list[NDArray[np.float64]]:
+        """What :meth:`_count_on` changes."""
+        return []
+
+    def _count_on(self, asked: Asked) -> None:
+        """Add to M the contrast of a duel as if it was answered."""
+
+
+def _pools_of(contexts: Any, size: Any) -> list[Arms]:
+    """The arms of each duel of a batch."""
+    n_duels = None if size is None else count("size", size)
+    if getattr(contexts, "ndim", 2) != 3 and not _is_deep(contexts):
+        arms = arms_of(contexts)
+        if n_duels is None:
+            raise ValueError(f"size is None; for one pool of arms, {brief(arms.contexts.shape)}, a number is wanted")
+        return [arms] * n_duels
+    if n_duels is not None:
+        raise ValueError(f"size is {n_duels}; none is wanted where contexts has one pool of arms for each duel")
+    return [arms_of(pool) for pool in as_array("contexts", contexts, "not (m, n_arms, n_features)", "that is wanted")]
+
+
+def _is_deep(contexts: Any) -> bool:
+    """Whether lists are three deep."""
+    depth = 0
+    while type(contexts) in (list, tuple) and contexts:
+        contexts, depth = contexts[0], depth + 1
+    return depth + getattr(contexts, "ndim", 0) >= 3
