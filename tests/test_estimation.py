@@ -368,7 +368,7 @@ def test_a_status_of_ones_own_is_told_whatever_the_memory():
     rng = np.random.default_rng(0)
     policy = fc.CoLSTIM(2, estimator=Telling(), exploration_rounds=2, ridge=1.0, rng=0, allow_self_duel=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         for _ in range(130):
             policy.update(policy.select(rng.normal(size=(3, 2))), True)
     assert policy.status == "tired"

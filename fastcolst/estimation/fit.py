@@ -202,7 +202,7 @@ def fitted(
     penalty = number("ridge", ridge)
     kind = score_code(choice("score", score, SCORES), "fit")
     is_auto = plain_text(radius) == "auto"
-    bound = AUTO_RADIUS if is_auto else _radius(radius)
+    bound = _radius(radius) if not is_auto else AUTO_RADIUS if penalty == 0.0 else math.inf
     is_posterior = choice("covariance", covariance, COVARIANCES) == "posterior"
     merged = answers.merged()
     scales = answers.design.scales()

@@ -38,7 +38,7 @@ def objective_of(steps: Any, model: Any) -> Objective:
     """What an MLE minimises; the radius is that which its number stands for."""
     radius = steps.radius
     is_auto = radius < 0.0
-    bound = AUTO_RADIUS if is_auto else radius
+    bound = radius if not is_auto else AUTO_RADIUS if steps.ridge == 0.0 else np.inf
     return Objective(model, steps.score, steps.ridge, bound, is_auto or radius == np.inf)
 
 
@@ -157,7 +157,8 @@ class MLE(NamedTuple):
         there is no policy.
     radius : float, "auto" or None
         theta is kept within |theta| <= radius. "auto": 20 in the norm sqrt(sum (max|z_k| theta_k)^2), which rescaling
-        of features leaves alone, and which keeps theta finite while it explains every comparison. None: no bound.
+        of features leaves alone, and which keeps theta finite while it explains every comparison; with a ridge, which
+        does so by itself, no bound. None: no bound.
     score : {"likelihood", "residual"}
         "likelihood": as above. "residual": the paper's sum (Y - F(z'theta)) z = 0, which is another estimate unless the
         model is logistic; to be preferred for exponential noise, whose likelihood is not smooth.

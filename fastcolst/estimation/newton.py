@@ -26,6 +26,8 @@ SHORTEST_CUT = 0.1
 """The least share to which a step is cut back at once."""
 LONGEST_LAST_STEP = 0.5
 """Standard errors: after a longer step nobody relies on a prediction instead of a pass."""
+MOST_LEFT = 0.5
+"""The share of a step's length that the next may have: where old information leaves more, it is computed anew."""
 MOST_MULTIPLIERS = 100
 """Steps on the secular equation, which needs about five; where rounding keeps it from its end, the last is near."""
 
@@ -81,8 +83,9 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
     Notes
     -----
     A pass costs O(n d^2), and there are at most ``most_passes``. When pushes had kept theta near the maximum one pass
-    is enough as a rule. Such a pass leaves the information as it is, and costs O(n d), unless ``renew_after`` d of them
-    have done so already, or a step with old information cannot be expected to reach the goal.
+    is enough as a rule. Of many features, passes leave the information as it is and cost O(n d), the chord method,
+    unless ``renew_after`` d of them have done so already, a step is long, or old information leaves more than half of
+    the step before. What such steps leave is a geometric series, whose ratio two of them show.
 
     A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
     than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
@@ -101,7 +104,7 @@ def maximise(objective: Objective, settings: Settings, evidence: Evidence, toler
     """As :func:`solve` from theta alone, whatever is warm; returns M = H + mu D^2 before the last step, (d, d)."""
     evidence.progress["warm"] = 0
     with np.errstate(all="ignore"):
-        return _solved(objective, settings, evidence, tolerance)
+        return _solved(objective, settings._replace(renew_after=0.0), evidence, tolerance)
 
 
 def _solved(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> Array:
@@ -139,23 +142,22 @@ def _solved(objective: Objective, settings: Settings, evidence: Evidence, tolera
     return last.penalised
 
 
-def _search(objective: Objective, settings: Settings, evidence: Evidence, start: Progress, tolerance: float) -> Search:
+def _search(  # noqa: PLR0915 - one search, in the order of its steps
+    objective: Objective, settings: Settings, evidence: Evidence, start: Progress, tolerance: float
+) -> Search:
     """Pass by pass towards the maximum; nothing is changed."""
     radius, metric = objective.radius, _metric(objective, evidence)
     scales, built = evidence.features["scale"], evidence.features["built"].copy()
     goal, unit = settings.goal * tolerance, _unit(objective.model)
     near = start.warm == 1 and start.multiplier == 0.0
+    most_old = settings.renew_after * len(scales)
     predicted, third = plain(predicted_error)(settings, start, len(scales)) if near else (math.inf, math.inf)
     from_built = unit * _length(evidence.theta - built, scales)
-    renew = not (
-        near
-        and start.since_renewal + 1 < settings.renew_after * len(scales)
-        and predicted * 2.0 * start.kappa * from_built <= goal  # what a step with old information leaves
-    )
+    renew = not (near and start.since_renewal + 1 < most_old)
     theta, gradient = _into_ball(evidence.theta, radius, metric), np.empty_like(evidence.theta)
     last = Step(np.zeros_like(theta), math.inf, evidence.factor, start.multiplier, NOTHING)
     kappa, since_renewal, n_passes = start.kappa, start.since_renewal, 0
-    fraction = slope_before = 0.0
+    fraction = slope_before = ratio = 0.0
     while True:
         trial = theta + fraction * last.step
         information = np.empty_like(last.factor) if renew else NOTHING
@@ -165,20 +167,24 @@ def _search(objective: Objective, settings: Settings, evidence: Evidence, start:
         if slope_before > 0.0 and slope < -settings.most_turn * slope_before and n_passes < settings.most_passes:
             fraction *= max(SHORTEST_CUT, slope_before / (slope_before - slope))
             continue
-        theta = trial
+        theta, before = trial, last.decrement
         if renew:
-            built, from_built, since_renewal = theta, 0.0, 0
+            built, from_built, since_renewal, ratio = theta, 0.0, 0, 0.0
             last = _ball_step(radius, metric, theta, gradient, information)
         else:
             since_renewal += 1
+            from_built = unit * _length(theta - built, scales)
             last = _old_step(last, gradient)
+            ratio = last.decrement / before if fraction == 1.0 else 0.0
         if near and n_passes == 1:
             kappa = _learned_kappa(settings, start, last.decrement, third)
             near = last.decrement <= 1.0 and predicted < math.inf
         reach = _length(last.step, scales)
         sure_kappa = kappa if near else max(settings.first_kappa, kappa)
         remaining = sure_kappa * last.decrement * (unit * reach + 2.0 * from_built)
-        settled = last.decrement <= goal or (last.decrement <= LONGEST_LAST_STEP and remaining <= goal)
+        if 0.0 < ratio < 1.0:
+            remaining = min(remaining, last.decrement * ratio / (1.0 - ratio))
+        settled = (renew and last.decrement <= goal) or (last.decrement <= LONGEST_LAST_STEP and remaining <= goal)
         inside = renew or _length(theta + last.step, metric) <= radius
         if inside and (settled or n_passes >= settings.most_passes):
             break
@@ -189,7 +195,8 @@ def _search(objective: Objective, settings: Settings, evidence: Evidence, start:
             last, slope_before = last._replace(step=np.zeros_like(theta)), 0.0  # the same point, with its information
         trust = max(settings.longest_step / unit, 2.0 * _length(theta, scales))
         fraction = trust / reach if reach > trust else 1.0
-        renew = True
+        is_old_enough = since_renewal + 1 >= most_old or last.multiplier > 0.0 or ratio > MOST_LEFT
+        renew = is_old_enough or last.decrement > LONGEST_LAST_STEP or fraction < 1.0 or not slope_before > 0.0
     return Search(last, theta, built, remaining, kappa, settled and inside, n_passes, since_renewal, n_wrong)
 
 
@@ -231,7 +238,7 @@ def _into_ball(theta: Array, radius: float, metric: Array) -> Array:
 
 def _learned_kappa(settings: Settings, start: Progress, decrement: float, third: float) -> float:
     """Kappa after the first pass since pushes, which found an error of ``decrement``."""
-    if not (0.0 < third < math.inf and decrement < math.inf):
+    if not (0.0 < third < math.inf and max(start.remaining, decrement) < math.inf):
         return start.kappa
     found = (decrement - start.remaining) / third
     return min(settings.largest_kappa, max(settings.smallest_kappa, settings.kappa_decay * start.kappa, found))

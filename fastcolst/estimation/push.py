@@ -36,10 +36,10 @@ def keep(history: Any, contrast: Any, share: float, weight: float) -> bool:
 def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, weight: float, limit: float) -> bool:
     """Learn one comparison, which the history holds already if it keeps it at all, by a push where one will do.
 
-    Returns False, and theta is no longer warm, so that a solve must come next: when it was not warm before; when a push
-    would be longer than ``limit`` standard errors, or leave the ball or its boundary; for a new feature, of which a
-    factor without a ridge knows nothing; and for a new scale of a feature, unless theta is well inside the ball that
-    changes with it.
+    After a push of more than ``limit`` standard errors a pass is due. Returns False, and theta is no longer warm, so
+    that a solve must come next: when it was not warm before; when a push would leave the ball or its boundary; for a
+    new feature, of which a factor without a ridge knows nothing; and for a new scale of a feature, unless theta is well
+    inside the ball that changes with it.
 
     O(d^2).
     """
@@ -80,8 +80,9 @@ def push(  # noqa: C901 - one step, in the order of its formulas
     its halves: two steps would walk to and fro, and the way back would not show how far the first was off. With
     v = M^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = weight S(e + q s). Then theta += s v, and
     the curvature at the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and leaves
-    theta and the multiplier as they are, when the step would be longer than ``limit`` standard errors, or lead out of
-    the ball or off its boundary. The factor may hold the comparison already, so that a solve must come next.
+    theta and the multiplier as they are, when the step would lead out of the ball or off its boundary. The factor may
+    hold the comparison already, so that a solve must come next. Of a step longer than ``limit`` standard errors nobody
+    knows how far off it is, and then what remains is infinite.
 
     O(d^2).
     """
@@ -101,7 +102,8 @@ def push(  # noqa: C901 - one step, in the order of its formulas
         q = max(0.0, dot(v, contrast))
     s, w = implicit_slope(objective, sign * margin, weight * q, share if sign > 0.0 else 1.0 - share)
     s, w = weight * s, weight * w
-    if not s * np.sqrt(q) <= limit or not progress.multiplier + s * change >= 0.0:
+    size = s * np.sqrt(q)
+    if not size < np.inf or not progress.multiplier + s * change >= 0.0:
         return False
     root, length = np.sqrt(w), sign * s
     if root > 0.0:
@@ -124,7 +126,9 @@ def push(  # noqa: C901 - one step, in the order of its formulas
     elif not square <= objective.radius * objective.radius:
         return False
     progress.leverage = max(progress.leverage, progress.learned * own / (1.0 + w * own))
-    progress.walked += s * s * q
+    progress.walked += size * size
+    if size > limit:
+        progress.remaining = np.inf
     way = _move(theta, features, v, contrast)
     progress.returned += w * way * way
     square, widest = _drift_by(theta, features, contrast, sign * s + w * way)

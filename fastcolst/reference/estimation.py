@@ -59,7 +59,8 @@ def fit(
     wins, trials : (m,)
         How often the first arm won, of how many comparisons; None: of one.
     radius : float, "auto" or None
-        |theta| <= radius; "auto": sqrt(sum (max |z_k| theta_k)^2) <= 20; None: no bound.
+        |theta| <= radius; "auto": sqrt(sum (max |z_k| theta_k)^2) <= 20 without a ridge, no bound with one; None: no
+        bound.
 
     Notes
     -----
@@ -87,7 +88,7 @@ def fit(
         ridge=ridge,
         scaled=radius == "auto",
     )
-    bound = math.inf if radius is None else 20.0 if radius == "auto" else float(radius)
+    bound = _bound(radius, ridge)
 
     beta, decrement = _minimise(loss, 0.0, np.zeros(loss.X.shape[1]))
     explained, direction = loss.separation(beta)
@@ -100,6 +101,13 @@ def fit(
     if np.any(explained) and (mu == 0.0 or loss.explains_all(beta)):
         status = "separated"
     return loss.estimate(beta, status, mu, decrement)
+
+
+def _bound(radius: float | str | None, ridge: float) -> float:
+    """Return the radius that a word stands for; a ridge keeps theta finite by itself."""
+    if radius == "auto":
+        return 20.0 if ridge == 0.0 else math.inf
+    return math.inf if radius is None else float(radius)
 
 
 class _Loss:
@@ -345,7 +353,7 @@ class MLE:
             theta = theta + step
             if float(step @ gradient) < 1e-22:  # 1e-11 standard errors, and the next step is far shorter
                 scales = _scales(Z) if self.radius == "auto" else np.ones(len(theta))
-                bound = math.inf if self.radius is None else 20.0 if self.radius == "auto" else float(self.radius)
+                bound = _bound(self.radius, self._penalty)
                 certain = pull(self.comparison, self.score, e) < 1e-6  # separated, perhaps
                 inside = np.linalg.norm(scales * theta) < bound and (self._penalty > 0.0 or not np.any(certain))
                 return theta if inside else np.full(len(theta), math.nan)
