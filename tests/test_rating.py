@@ -72,7 +72,7 @@ def test_three_items_have_differences_with_errors():
         assert (high - low) / 2.0 == pytest.approx(1.959963984540054 * difference.standard_error, rel=1e-12)
         assert (high + low) / 2.0 == pytest.approx(difference.estimate, rel=1e-12)
         assert np.isfinite(found.covariance).all() and found.theta.sum() == pytest.approx(0.0, abs=1e-12)
-        np.testing.assert_allclose(np.abs(found.unidentified), np.full((3, 1), 3.0**-0.5), rtol=1e-12)
+        np.testing.assert_allclose(found.unidentified, np.full((3, 1), 3.0**-0.5), rtol=1e-12)
         assert "1 direction is not identified" in found.summary()
 
 
@@ -84,6 +84,9 @@ def test_the_least_known_feature_does_not_look_the_surest():
     sandwich = fc.fit(contrasts, wins, ridge=1.0, covariance="sandwich")
     assert sandwich.standard_errors.round(2).tolist() == [0.45, 0.0]
     assert fc.fit(contrasts, wins).standard_errors[1] == math.inf
+    unseen = fc.fit([[1.0, 0.0, 0.0]] * 10, wins, ridge=1.0, covariance="sandwich")
+    assert unseen.difference(1, 2).standard_error == 0.0 and np.isnan(unseen.quasi_standard_errors).all()
+    assert np.isfinite(unseen.ranking().intervals).all()
 
 
 @pytest.mark.parametrize("score", SCORES)

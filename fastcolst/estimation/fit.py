@@ -113,7 +113,8 @@ def fit(
         Of the features, covariates included. None: of items, and of the columns of data frames, their own.
     clusters : (m,) array_like or "pair", optional
         A label for each row, the judge for example: answers with one label may depend on each other. The covariance is
-        then the clustered one, with the factor g/(g - 1) for g labels. "pair": equal or opposite contrasts.
+        then the clustered one, with the factor g/(g - 1) for g labels, of which there should be many more than
+        features. "pair": equal or opposite contrasts.
     covariance : {"posterior", "sandwich"}
         Of an estimate with a ridge. "posterior": the ridge counts as knowledge of its own, so that a feature that no
         comparison tells anything of has its standard deviation, ridge^-1/2. "sandwich": that of the estimate over

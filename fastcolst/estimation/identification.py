@@ -62,11 +62,11 @@ class Knowledge(NamedTuple):
         return np.where(self.is_finite(contrasts), variances, math.inf)
 
     def directions(self) -> Array:
-        """Orthonormal directions in which theta can move without any probability changing, (d, r)."""
+        """Orthonormal directions in which theta can move without any probability changing, (d, r); sums >= 0."""
         if self.unknown.shape[1] == 0:
             return np.zeros(self.unknown.shape)
         basis: Array = np.linalg.qr(self.unknown / self.units[:, None])[0]
-        return basis
+        return np.where(basis.sum(axis=0) < 0.0, -basis, basis) + 0.0  # and no zero is negative
 
     def groups(self) -> list[list[int]]:
         """Features among which all differences are determined, the largest group first. O(d^2) for few groups."""

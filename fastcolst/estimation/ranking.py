@@ -157,7 +157,8 @@ def quasi_variances(covariance: Array) -> Array:
 
     q minimises sum_{i < j} (log (q_i + q_j) - log v_ij)^2, v_ij = C_ii + C_jj - 2 C_ij, by steps of Gauss and Newton
     from the least squares of q_i + q_j - v_ij, halved where a sum would not be positive or the error would grow. Of two
-    items each has half. Of three the q are exact; one may be negative.
+    items each has half. Of three the q are exact; one may be negative. nan where a difference has no error at all, as
+    without comparisons in a sandwich with a ridge.
 
     References
     ----------
@@ -169,6 +170,8 @@ def quasi_variances(covariance: Array) -> Array:
     if n == 2:
         return np.full(2, v[0, 1] / 2.0)
     off = ~np.eye(n, dtype=bool)
+    if not np.all(v[off] > 0.0):
+        return np.full(n, math.nan)
     unit = float(np.exp(np.mean(np.log(v[off]))))
     v = np.where(off, v / unit, 1.0)
     totals = np.where(off, v, 0.0).sum(axis=1)
