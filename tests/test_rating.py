@@ -27,6 +27,7 @@ from fastcolst.plotting import new_figure
 ELO = 400.0 / math.log(10.0)
 JOURNALS = ("Biometrika", "Comm Statist", "JASA", "JRSS-B")
 CITATIONS = [(a, b) for a, b in itertools.combinations(JOURNALS, 2)], [730, 498, 221, 68, 17, 142]
+PAIRS = [["a", "b"], ["b", "c"], ["c", "a"]]
 CITED = [763, 818, 505, 881, 293, 467]
 
 
@@ -371,6 +372,10 @@ def test_a_ranking_is_drawn():
     drawn = np.array([segment[:, 0] for segment in lines.get_segments()])
     np.testing.assert_allclose(drawn, ranking.intervals[:3])
     assert axes.yaxis_inverted()  # the best at the top
+    with pytest.warns(UserWarning, match="status 'separated'"):
+        unbeaten = fc.fit([*PAIRS, ["d", "a"]], [6, 7, 5, 3], [10, 10, 10, 3]).ranking()
+    other = unbeaten.plot(new_figure().subplots())
+    assert unbeaten.ratings[0] > 10.0 > 2.0 * other.get_xlim()[1]  # what has no end leaves room for what has one
     with pytest.raises(ValueError, match=r"ax is \[3\]; .* wanted"):
         ranking.plot(3)
 
@@ -647,8 +652,6 @@ def test_a_million_battles_take_less_than_a_gigabyte():
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
-
-PAIRS = [["a", "b"], ["b", "c"], ["c", "a"]]
 
 
 @pytest.mark.parametrize(

@@ -465,8 +465,9 @@ def test_two_texts_need_a_word_for_the_win():
             fc.PreferenceRegression().fit(contrasts, answers)
         found = fc.PreferenceRegression(positive="left").fit(contrasts, answers)
         assert -0.075 < found.coef_[0, 0] < -0.04
-    with pytest.raises(ValueError, match="positive is 'first'; one of the classes 'left' and 'right' is wanted"):
-        fc.PreferenceRegression(positive="first").fit(contrasts, chosen)
+    for wrong, shown in (("first", "'first'"), (["left"], r"\['left'\]"), (1, "1")):
+        with pytest.raises(ValueError, match=f"positive is {shown}; one of the classes 'left' and 'right' is wanted"):
+            fc.PreferenceRegression(positive=wrong).fit(contrasts, chosen)
     for numbers in (chosen == "left", np.where(chosen == "left", 1, -1)):  # True, and the larger number, need no word
         same = fc.PreferenceRegression().fit(contrasts, numbers)
         np.testing.assert_array_equal(same.coef_, found.coef_)

@@ -310,8 +310,8 @@ def _winner(positive: Any, classes: NDArray[Any]) -> int:
                 "is a win of the first arm is wanted"
             )
         return 1
-    for k, answer in enumerate((first, second)):
-        if looked_at(lambda given, answer=answer: bool(given == answer), positive, False):  # type: ignore[misc]
+    for k in range(2):
+        if np.isscalar(positive) and looked_at(lambda given, k=k: bool(given == classes[k]), positive, False):
             return k
     raise ValueError(f"positive is {brief(positive)}; one of the classes {brief(first)} and {brief(second)} is wanted")
 

@@ -61,7 +61,8 @@ def ranking_figure(ranking: Rated, ax: Any = None) -> Axes:
 
     Notes
     -----
-    An item without a finite interval is a hollow point, or only its name where it has no rating.
+    An item without a finite interval is a hollow point, which stands at the edge where it lies outside the others'
+    intervals, or only its name where it has no rating.
 
     Examples
     --------
@@ -79,7 +80,10 @@ def ranking_figure(ranking: Rated, ax: Any = None) -> Axes:
     bounded = np.isfinite(low) & np.isfinite(high)
     one.hlines(places[bounded], low[bounded], high[bounded], color=COLOURS[0], linewidth=1.6)
     one.plot(ranking.ratings[bounded], places[bounded], "o", color=COLOURS[0], markersize=5.0)
-    one.plot(ranking.ratings[~bounded], places[~bounded], "o", color=GREY, markersize=5.0, markerfacecolor="white")
+    shown = ranking.ratings
+    if bounded.any():  # ratings without an end would leave no room for those with one
+        shown = np.clip(shown, low[bounded].min(), high[bounded].max())
+    one.plot(shown[~bounded], places[~bounded], "o", color=GREY, markersize=5.0, markerfacecolor="white")
     one.set_yticks(places, ranking.items)
     one.set_ylim(n - 0.4, -0.6)
     decorate(one, title=f"intervals that all hold at once: {100 * ranking.level:g} %", xlabel="Rating", ylabel="")
