@@ -82,6 +82,7 @@ def test_shares_are_learned_all_of_them():
         (["model_b", "model_b"], [False, False]),
         (["left", "right", "Tie"], [True, False]),
         (["First", "second"], [True, False]),
+        (pd.Categorical(["left", "right"], ["left", "right", "skip"]), [True, False]),
         (["away", "home", "draw"], [False, True]),
         ([0.25, 0.5, 1.0], [0.25, 0.5, 1.0]),
     ],
@@ -229,11 +230,12 @@ def test_stated_codings(coding, outcomes, expected):
 
 
 def test_more_than_one_unknown_outcome_in_twenty_must_be_said_to_be_left_out():
-    outcomes = [1] * 95 + [9] * 5
-    assert fc.read_log(table(outcomes), contrast="z", coding="unit").unknown == 5
-    with pytest.raises(ValueError, match=r"no share for 6 of 101 .*'y' are 1 in 95 rows, 9 in 6 rows.*--drop-unknown"):
+    outcomes = [1] * 950 + [9] * 50
+    assert fc.read_log(table(outcomes), contrast="z", coding="unit").unknown == 50
+    found = r"no share for 51 of 1,001 .*'y' are 1 in 950 rows, 9 in 51 rows.*--drop-unknown"
+    with pytest.raises(ValueError, match=found):
         fc.read_log(table([*outcomes, 9]), contrast="z", coding="unit")
-    assert fc.read_log(table([*outcomes, 9]), contrast="z", coding="unit", drop_unknown=True).unknown == 6
+    assert fc.read_log(table([*outcomes, 9]), contrast="z", coding="unit", drop_unknown=True).unknown == 51
 
 
 @pytest.mark.parametrize(

@@ -229,3 +229,5 @@ def test_where_one_side_always_won_both_orders_are_in_the_table():
     assert "the second always won" in lost.summary()
     np.testing.assert_allclose(lost.calibration["observed"], table["observed"], rtol=1e-12)
     assert not scored([0.5, 0.5], [1, 0]).is_one_sided
+    (certain,) = scored([0.5, 0.5], [1, 1]).calibration  # both orders are in this bin, and add up to one win
+    assert (certain["count"], certain["observed"], certain["standard_error"]) == (4, 0.5, 0.0)

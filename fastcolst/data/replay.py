@@ -273,12 +273,10 @@ class ReplayResult:
                 f"the {'first' if self.wins[0] else 'second'} always won: the table below counts each comparison in "
                 "both orders"
             )
-        units = (
-            "utility for one unit of the feature; effect: for a typical difference, the root mean square of the log's"
-        )
-        return "\n".join(
-            [*head, "", *align(score_rows), "", *align(bins), "", f"coefficient: {units}", *align(coefficients)]
-        )
+        units = "coefficient: utility for one unit of the feature; effect: for a typical difference (root mean square)"
+        if self.log.items:
+            units += "; of items only differences between coefficients are known"
+        return "\n".join([*head, "", *align(score_rows), "", *align(bins), "", units, *align(coefficients)])
 
     def plot(self, axes: Any = None) -> Any:
         """Draw calibration and running log loss: see :func:`fastcolst.plotting.replay_figure`."""

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 from fastcolst._checks import brief, path_text, plain_text
 from fastcolst._files import Arrays, opened
 from fastcolst.data.columns import Columns, Request, layout_of, named
-from fastcolst.data.tables import Column, array_column, frame_of, joined, read_csv, read_parquet, table_column
+from fastcolst.data.tables import (
+    Column,
+    array_column,
+    frame_of,
+    joined,
+    library_of,
+    read_csv,
+    read_parquet,
+    table_column,
+)
 
 __all__ = ["Raw", "read_raw"]
 
@@ -81,10 +90,10 @@ def _like(first: Raw, raw: Raw) -> Raw:
 def _read(source: Any, request: Request, sep: str | None, decimal: str | None) -> Raw:
     """Take what was asked for from a table, or open a file, here for all formats: only its content is then to blame."""
     marks = _marks(sep, decimal)
-    frame = frame_of(source)
-    if frame is not None:
+    library = library_of(source)
+    if library:
         _refuse_marks(sep, decimal, "a table in memory")
-        return _from_table(frame, request._replace(path=f"table of {type(source).__module__.partition('.')[0]}"))
+        return _from_table(frame_of(source, library), request._replace(path=f"table of {library}"))
     path = path_text("path", source)
     request, name = request._replace(path=path), path.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet", ".npz")):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,14 +17,24 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from fastcolst._checks import brief
+from fastcolst._checks import brief, is_a
 from fastcolst._files import BLOCK, FileFormatError, check_claim, decoding, optional_import
 from fastcolst.data.columns import check_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MOST_COLUMNS", "Column", "array_column", "frame_of", "joined", "read_csv", "read_parquet", "table_column"]
+__all__ = [
+    "MOST_COLUMNS",
+    "Column",
+    "array_column",
+    "frame_of",
+    "joined",
+    "library_of",
+    "read_csv",
+    "read_parquet",
+    "table_column",
+]
 
 MOST_COLUMNS = 20_000
 """Of a .csv file: pandas takes a second or two for so many, and hours for what a file of commas could claim."""
@@ -179,16 +190,24 @@ def joined(columns: Sequence[Column]) -> Column:
 # --- what people hand in ------------------------------------------------------------------------------------
 
 
-def frame_of(table: Any) -> Any:
-    """The pandas data frame of a table of pandas, polars or Arrow; None for what is none of these."""
-    library = type(table).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(table, "columns"):
+TABLES = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
+
+
+def library_of(table: Any) -> str:
+    """The library of a table, which has been imported by whoever made it; nothing for what is no table."""
+    modules = ((name, sys.modules.get(name), cls) for name, cls in TABLES)
+    return next((name for name, module, cls in modules if module and is_a(getattr(module, cls), table)), "")
+
+
+def frame_of(table: Any, library: str) -> Any:
+    """The pandas data frame of a table of that library."""
+    if library == "pandas":
         check_unique([str(name) for name in table.columns], "the table")
         return table
-    if library == "polars" and hasattr(table, "to_arrow") and hasattr(table, "columns"):
+    if library == "polars":
         optional_import("pyarrow", "reading a polars table")
         return _frame_of_arrow(table.to_arrow())
-    return _frame_of_arrow(table) if library == "pyarrow" and hasattr(table, "column") else None
+    return _frame_of_arrow(table)
 
 
 def _frame_of_arrow(table: Any) -> Any:
