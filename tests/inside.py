@@ -20,7 +20,7 @@ from fastcolst.streams import key_from
 SCRATCH = frozenset({"scratch", "_is_noted", "_buffers", "_drawn_for", "_unused"})
 """What means nothing between calls."""
 
-TOKENS = frozenset({"epoch", "_epochs", "_first_rounds"})
+TOKENS = frozenset({"epoch", "last_self", "_epochs", "_first_rounds"})
 """By which twins tell their duels apart."""
 
 

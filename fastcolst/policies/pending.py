@@ -52,10 +52,10 @@ class Rounds:
 
     def add(self, round_: int) -> None:
         """Add a round. The room doubles where there is none."""
-        byte, bit = divmod(round_, 8)
+        byte = round_ >> 3
         if byte >= len(self._bits):
             self._bits.extend(bytes(byte + 1))
-        self._bits[byte] |= 1 << bit
+        self._bits[byte] |= 1 << (round_ & 7)
 
     def __bytes__(self) -> bytes:
         return bytes(self._bits).rstrip(b"\0")
@@ -84,6 +84,8 @@ class Pending:
         Of the duels to come.
     expired : int
         Duels that were given up because too many waited.
+    last_self : Duel
+        The self-duel that was shown last, known again without a closer look; before there was one, what nobody has.
     """
 
     ARRAYS = ("discarded", "selves", "waiting", "contrasts", "keys")
@@ -95,6 +97,7 @@ class Pending:
         self._last = last
         self._asked: dict[int, Asked] = {}
         self._discarded, self._selves = Rounds(), Rounds()
+        self.last_self: object = object()
         self._epochs: list[str] = []
         self._first_rounds: list[int] = []
         self.begin()
@@ -117,6 +120,7 @@ class Pending:
         self._last = duel.round
         if duel.first == duel.second:
             self._selves.add(self._last)
+            self.last_self = duel
             return
         self._asked[self._last] = asked
         if self.most is not None and len(self._asked) > self.most:
