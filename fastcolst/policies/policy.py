@@ -158,7 +158,7 @@ class Policy(Answering, Batches, Copied, Saved):
 
         ``arms`` is None for contexts that are all that is known of them.
         """
-        n_arms, names = len(contexts), self._names
+        given, names = contexts, self._names
         if not (
             arms is None
             and contexts.shape == self._buffers.shape
@@ -167,7 +167,7 @@ class Policy(Answering, Batches, Copied, Saved):
         ):  # not like the round before: look closely
             contexts, names = self._look_closely(Arms(contexts) if arms is None else arms)
         buffers = self._buffers
-        before = None if self._is_settled else self._settle(n_arms, contexts.shape[1])
+        before = None if self._is_settled else self._settle(len(given), contexts.shape[1])
         try:
             if self._exploring:
                 self._end_exploration()
