@@ -10,7 +10,8 @@ import pytest
 from conftest import JIT, rounds
 from hypothesis import given
 from hypothesis import strategies as st
-from inside import arrays, index_twin_of, snapshot
+from inside import arrays, index_twin_of, snapshot, state_of
+from scipy import special
 from twins import LINEAR, MODELS, SAMPLERS, STAGED
 
 import fastcolst as fc
@@ -117,6 +118,17 @@ def test_counts_of_wins_are_the_references(name):
         twin.update(duel.contrast, share, weight)
     np.testing.assert_array_equal(index_twin_of(policy).wins, twin.wins)
     assert np.any(twin.wins % 1.0)
+    if name == "SelfSparring":
+        np.testing.assert_array_equal(index_twin_of(policy).losses, twin.losses)
+        constants, wins, losses = state_of(policy).laws[2], twin.wins, twin.losses
+    else:
+        state, off = state_of(policy), ~np.eye(N, dtype=bool)
+        constants, wins, losses = state.constants[off], twin.wins[off], twin.wins.T[off]
+        np.testing.assert_allclose(state.chances[off], special.betainc(losses + 1, wins + 1, 0.5), rtol=0, atol=1e-13)
+        for twin.round in (2, 100, 10**6):
+            upper = twin.bounds()[0]
+            np.testing.assert_array_equal((upper > 0.5)[off], (state.thresholds < math.log(twin.round))[off])
+    np.testing.assert_allclose(constants, -special.betaln(wins + 1, losses + 1), rtol=1e-12, atol=1e-12)
 
 
 # --- whole weights are repetitions --------------------------------------------------------------------------

@@ -54,13 +54,12 @@ class Learned:
         """
         rounds = self.rounds
         n_new = n_rows - len(rounds)
-        if n_new <= 0:
-            return
-        rounds.append(round_ if share > 0.0 else -round_)
-        if n_new > 1:
-            rounds.append(-round_)
-        if rater is not None:
-            self.raters[round_] = rater
+        if n_new > 0:
+            rounds.append(round_ if share else -round_)
+            if n_new > 1:
+                rounds.append(-round_)
+            if rater is not None:
+                self.raters[round_] = rater
 
     def rewind(self, n_rows: int) -> None:
         """Forget what was noted since there were so many rows."""

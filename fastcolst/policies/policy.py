@@ -303,12 +303,11 @@ class Policy(Answering, Batches, Copied, Saved):
                         raise overflow(asked.duel, weight)
                     self._make_ready(code, 1)
             except BaseException:
-                if before is not None:
-                    rewind(before)
-                    self._start(self._rule, before)
+                self._take_back(before)
                 raise
-            if self._n_kept is not None:
-                self._learned.note(round_, share, rater, self._n_kept.item())
+            n_kept = self._n_kept
+            if n_kept is not None:
+                self._learned.note(round_, share, rater, n_kept.item())
             self._pending.drop(round_)
             self._answering = None
             if self._exploring:
@@ -317,6 +316,12 @@ class Policy(Answering, Batches, Copied, Saved):
     def _kept_for(self, asked: Asked) -> Any:
         """What to go back to when learning this answer fails half-way; None where it is learned at once."""
         return None
+
+    def _take_back(self, before: Any) -> None:
+        """Go back to what was kept, where anything was."""
+        if before is not None:
+            rewind(before)
+            self._start(self._rule, before)
 
     def _was_learned(self, round_: int) -> bool:
         """Whether Ctrl-C came right after a round's answer was learned; another round's waits no longer then."""

@@ -241,6 +241,12 @@ def _waiting(policy: Policy, rng: Generator) -> Any:
     return duel if rng.random() < 0.5 else duel.token
 
 
+def _answered(policy: Policy, rng: Generator) -> Any:
+    duel = _waiting(policy, rng)
+    policy.update(duel, True)
+    return duel
+
+
 def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
     """A method of a policy that has seen nothing, is exploring or knows something."""
 
@@ -263,6 +269,12 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
         else:
             arguments = {
                 "fork": {"worker": 2 if rng.random() < 0.5 else "two"},
+                "update_batch": {
+                    "duels": [_waiting(policy, rng), _waiting(policy, rng)],
+                    "answers": [True, 0.5],
+                    "weights": [2.0, 0.5],
+                },
+                "retract": {"duel": _answered(policy, rng)},
                 "save": {"path": world.folder / "saved.npz"},
                 "stage": {"number": 1},
             }[method]
@@ -496,11 +508,13 @@ def points() -> list[Point]:
         found += [Point(f"{model.__name__}.{method}", _of_model(model, method), 0.3) for method in methods]
     for label, (cls, parameters) in PLAYERS.items():
         found.append(Point(f"{cls.__name__}", _constructor(cls, parameters), 3))
-        methods = ["select", "update", "discard", "fork"]
+        methods = ["select", "update", "update_batch", "discard", "fork"]
         if issubclass(cls, LinearPolicy):
             methods += ["learn", "learn_and_predict", "utilities", "widths", "probability"]
         methods += [method for method in ("stage",) if hasattr(cls, method)]
         found += [Point(f"{cls.__name__}.{method}", _method(label, method), 2) for method in methods]
+        if issubclass(cls, LinearPolicy):  # of which not all keep what they learned
+            found.append(Point(f"{cls.__name__}.retract", _method(label, "retract"), 1, (AttributeError,)))
         found.append(Point(f"{cls.__name__}.save", _method(label, "save"), 0.2, (OSError,)))
         if hasattr(cls, "from_theorem"):
             found.append(Point(f"{cls.__name__}.from_theorem", _theorem(cls), 1))
