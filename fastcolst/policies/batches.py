@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,18 +104,6 @@ class Batches(Simulated):
                 matrix[...] = copy
         return chosen
 
-    def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int:
-        """The code of a choice, which begins a round."""
-        raise NotImplementedError
-
-    def _asked(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
-        """The duel of the choice that was just made, not yet noted as pending."""
-        raise NotImplementedError
-
-    def _start(self, rule: Any, state: Any) -> None:
-        """Go on with a state."""
-        raise NotImplementedError
-
     def _is_exploring(self) -> bool:
         """Whether pairs are still random for the sake of M."""
         return False
@@ -126,6 +114,14 @@ class Batches(Simulated):
 
     def _count_on(self, asked: Asked) -> None:
         """Add to M the contrast of a duel as if it was answered."""
+
+    if TYPE_CHECKING:  # what a policy has besides
+
+        def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int: ...
+
+        def _asked(self, code: int, n_arms: int, arms: Arms | None) -> Asked: ...
+
+        def _start(self, rule: Any, state: Any) -> None: ...
 
 
 def _pools_of(contexts: Any, size: Any) -> list[Arms]:
