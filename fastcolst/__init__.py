@@ -32,6 +32,7 @@ _HOME = {
     "Policy": "policies",
     "SelfSparring": "policies",
     "StaD": "policies",
+    "Summary": "policies.summary",
     "SupCoLSTIM": "policies",
     "UniformPairs": "policies",
     "load_policy": "policies.loading",

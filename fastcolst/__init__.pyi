@@ -40,3 +40,4 @@ from fastcolst.policies.duel import ForeignDuelError as ForeignDuelError
 from fastcolst.policies.duel import MalformedDuelError as MalformedDuelError
 from fastcolst.policies.duel import PendingDuel as PendingDuel
 from fastcolst.policies.loading import load_policy as load_policy
+from fastcolst.policies.summary import Summary as Summary

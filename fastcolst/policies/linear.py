@@ -9,17 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import LARGEST, answer, check_memory, feature_rows, number, positive_numbers, shares
+from fastcolst._compile import plain
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.duel import Asked
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
-from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, learn_log
+from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, decoded, learn_log
 from fastcolst.policies.learned import Remembering
+from fastcolst.policies.lock_in import LEAST, LOCKED_IN, is_justified
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
+from fastcolst.policies.summary import standard_errors
 
 __all__ = ["LinearPolicy"]
 
@@ -81,6 +84,8 @@ class LinearPolicy(Remembering, Policy):
         if ridge > 0.0:
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
         self._exploring = True
+        self._looks = self._unjustified = 0  # choices since the exploration, and self-duels without reason among them
+        self._warned_locked = False
         self._warned_long = False
         self._warned_singular = False
         self._warned_status = False
@@ -368,7 +373,25 @@ class LinearPolicy(Remembering, Policy):
         if state is not self._state:
             self._start(self._rule, state)
 
+    def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
+        if self._is_exploring() or not self._parameters.get("allow_self_duel", False):
+            return
+        choice = plain(decoded)(code, len(contexts))
+        self._looks += 1
+        if choice.first == choice.second:
+            self._unjustified += not is_justified(self._state, self._rule.model, contexts, choice.first)
+
+    def _coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        theta, state = self._of_features(self._estimate().theta).copy(), self._state
+        if not state.counters["factored"]:
+            return theta, np.full(len(theta), np.inf)
+        return theta, standard_errors(self._of_features(state.factor), self._rule.model)
+
     def _note_status(self) -> None:
+        if self._looks >= LEAST and 2 * self._unjustified > self._looks and not self._warned_locked:
+            self._warned_locked = True
+            told = LOCKED_IN.format(n=self._looks, bad=self._unjustified)
+            warnings.warn(f"{type(self).__name__}: {told}", UserWarning, stacklevel=4)
         if self._warned_status:
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_learned

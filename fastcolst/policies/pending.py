@@ -114,6 +114,11 @@ class Pending:
     def __len__(self) -> int:
         return len(self._asked)
 
+    @property
+    def n_self_duels(self) -> int:
+        """Rounds since this book began in which an arm was shown against itself."""
+        return int.from_bytes(bytes(self._selves), "little").bit_count()
+
     def note(self, asked: Asked) -> None:
         """Note a duel that was shown, and let it wait, unless it is a self-duel."""
         duel = asked.duel

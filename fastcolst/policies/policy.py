@@ -24,18 +24,19 @@ from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.answering import Answering, overflow
 from fastcolst.policies.arms import Arms, arms_of
-from fastcolst.policies.batches import Batches
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.copied import Copied
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
 from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, code_of_all, learn_answer
 from fastcolst.policies.learned import Learned
+from fastcolst.policies.lock_in import EVERY
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
 from fastcolst.policies.protocol import check_rule, draw_block
 from fastcolst.policies.saved import Saved
+from fastcolst.policies.summary import Summarised
 from fastcolst.streams import check_rng, entropy_of, generator
 
 __all__ = ["Policy"]
@@ -47,7 +48,7 @@ ORDINARY = 1.0
 """The weight of an answer that says none: known again by being this very object, which takes no time."""
 
 
-class Policy(Answering, Batches, Copied, Saved):
+class Policy(Answering, Copied, Saved, Summarised):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -187,7 +188,12 @@ class Policy(Answering, Batches, Copied, Saved):
                 self._unsettle(before)
             raise
         self._is_settled, self._names = True, names
+        if round_ % EVERY == 0:
+            self._look_at_choice(contexts, code)
         return code
+
+    def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
+        """Look whether a choice among these arms is one that what is known justifies."""
 
     def _asked(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
         """The duel of the choice that was just made, and what learning its answer takes."""

@@ -133,6 +133,9 @@ class StagewisePolicy(LinearPolicy):
         is_for_all = plain(decoded)(asked.code, asked.n_arms).note == EVERYONE
         return snapshot(self._state) if is_for_all and self._state.counters["exploration_end"] >= 0 else None
 
+    def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
+        """Each stage has its own estimate, and a pair that is too wide for it: nothing to look at."""
+
     def _matrices(self) -> list[NDArray[np.float64]]:
         return [*super()._matrices(), self._state.later.gram, self._state.later.factor]
 
