@@ -17,6 +17,8 @@ and the other's, after a restart as well. So a worker may be killed at any momen
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import json
 import os
 import signal
@@ -152,9 +154,21 @@ class Requests(BaseHTTPRequestHandler):
 # --- the supervisor -----------------------------------------------------------------------------------------
 
 
+def listen(port):
+    """A socket that listens on a port, which workers of a service that was killed may hold for another moment."""
+    for _ in range(200):
+        try:
+            return socket.create_server(("127.0.0.1", port), backlog=100)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            time.sleep(0.05)
+    raise SystemExit(f"port {port} is in use")
+
+
 def serve(port, journal):
     """Keep two workers at work on a port, for ever."""
-    listener = socket.create_server(("127.0.0.1", port), backlog=100)
+    listener = listen(port)
     listener.setblocking(False)  # both workers wake for a visitor, and one of them is too late
     with sqlite3.connect(journal) as connection:
         connection.executescript(TABLES)
@@ -204,8 +218,12 @@ class Client:
     def workers(self):
         """The status of each of the two workers."""
         found = {}
-        for _ in range(2_000):
-            status = self("/status")
+        for n in range(200):
+            with contextlib.ExitStack() as busy:
+                if n % 2:  # the worker that comes first otherwise waits for this one to say something
+                    busy.enter_context(socket.create_connection(("127.0.0.1", self.port)))
+                    time.sleep(0.05)
+                status = self("/status")
             found[status["worker"]] = status
             if len(found) > WORKERS:  # one of them has been replaced
                 found = {status["worker"]: status}

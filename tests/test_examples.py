@@ -137,7 +137,7 @@ def test_answers_of_a_language_model(run):
 
 
 def test_late_and_wrong_answers(run):
-    """Late ones cost next to nothing, a tenth of lies little, and lies at the beginning most."""
+    """Late ones cost little, and so do a tenth of lies; lies at the beginning cost most."""
     head, *rows = run("late_answers.py").splitlines()
     assert head.split() == ["answers", "are", "regret", "learned", "given", "up", "waiting"]
     found = {row[:32].strip(): numbers(row[32:]) for row in rows}
@@ -145,7 +145,7 @@ def test_late_and_wrong_answers(run):
     assert [*found] == [
         "at once, honest", "late", "late, one in ten lies", "late, one in three lies", "late, all of the first 300 lie",
     ]  # fmt: skip
-    assert at_once < 0.05 and late < 1.5 * at_once and tenth < 2 * late
+    assert at_once < late + 0.005 and late < 0.06 and tenth < 2 * late
     assert tenth < third < 0.5 and third < first < 1.0
     assert all(sum(row[1:]) == 3_000 for row in found.values()) and found["at once, honest"][1:] == [3_000, 0, 0]
 

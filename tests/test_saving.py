@@ -456,9 +456,15 @@ def test_a_class_that_no_other_process_would_find_is_refused_when_saved(tmp_path
             print(error)
     """
     process = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=tmp_path, check=True
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(fc.__file__).parents[1])},
+        check=False,
     )
-    assert "the class __main__:Mine is not found" in process.stdout and not list(tmp_path.iterdir())
+    assert "the class __main__:Mine is not found" in process.stdout, process.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_argument_that_no_file_can_hold_is_refused_when_saved(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -176,10 +177,11 @@ while True:
 def run(campaign: Campaign) -> Iterator[Tally]:
     """A process that saves two policies in turn over one file is killed: one of the two stands there, whole."""
     tally = Tally("kill -9 while a policy is saved: the old or the new file, whole")
+    environment = {**os.environ, "PYTHONPATH": str(Path(fc.__file__).parents[1])}
     for trial in range(campaign.amount(KILLS, least=2)):
         path = campaign.folder / f"policy{trial}.npz"
         seconds = campaign.rng("policies", trial).uniform(0.0, LONGEST)
-        with subprocess.Popen([sys.executable, "-c", SAVER, path], stdout=subprocess.PIPE) as process:
+        with subprocess.Popen([sys.executable, "-c", SAVER, path], stdout=subprocess.PIPE, env=environment) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
             with contextlib.suppress(subprocess.TimeoutExpired):
