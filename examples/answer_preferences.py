@@ -48,9 +48,7 @@ def judge(theta, prompts):
 
 def main():
     """Ask, learn, and judge on prompts that nobody was asked about."""
-    policy = fc.CoLSTIM(
-        FEATURES, ridge=1.0, exploration_rounds=100, allow_self_duel=False, estimator=fc.SGD(0.1), rng=0
-    )
+    policy = fc.CoLSTIM.for_service(FEATURES, estimator=fc.SGD(0.1), rng=0)
     fresh = np.array([candidates() for _ in range(500)])
     contrasts, wins = [], []
     print("answers   best one given   loss, of a random answer's")

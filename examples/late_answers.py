@@ -23,7 +23,7 @@ THETA = np.array([2.0, -1.5, 1.0, -0.5, 0.0])
 def play(mean_delay=0.0, lost=0.0, lies=0.0, liars_until=ROUNDS):
     """Regret as a share of random options', answers learned, answers given up on, and what still waits."""
     rng = np.random.default_rng(1)
-    policy = fc.CoLSTIM(FEATURES, ridge=1.0, exploration_rounds=50, allow_self_duel=False, rng=0)
+    policy = fc.CoLSTIM.for_service(FEATURES, rng=0)
     on_the_way, shown = [], {}
     regret, of_random, learned, given_up = 0.0, 0.0, 0, 0
     for t in range(ROUNDS):

@@ -56,7 +56,7 @@ create table if not exists answers (
 
 def new_policy():
     """A policy that knows nothing yet, with a stream of its own."""
-    return fc.CoLSTIM(ITEMS.shape[1], ridge=1.0, exploration_rounds=20, allow_self_duel=False)
+    return fc.CoLSTIM.for_service(ITEMS.shape[1])
 
 
 # --- a worker -----------------------------------------------------------------------------------------------
