@@ -135,7 +135,7 @@ REFUSED = {
     ),
     "duel of anything": (
         lambda: policy().update(fc.Duel(Wordless(), [], None, LikeAnArray(), LikeAnArray()), True),
-        "^duel is Duel.*which this policy never showed .*; one that it did is wanted",
+        "^duel is <Duel .*which this policy never showed .*; one that it did is wanted",
     ),
     "discarded duel of anything": (
         lambda: policy().discard(fc.Duel(0, 1, None, 1, LikeAnArray())),

@@ -103,10 +103,14 @@ def signatures() -> dict[str, int]:
 
 def use(policy: fc.CoLSTIM, mess: Callable[[np.ndarray], Any], answers: list[Any], scenario: fc.Scenario) -> None:
     """Let every kernel run."""
+    asked = []
     for answer in answers:
-        duel = policy.select(mess(CONTEXTS))
-        policy.update(duel, answer)
-    policy.learn(mess(CONTEXTS), mess(CONTEXTS[::-1]))
+        asked.append(policy.select(mess(CONTEXTS)))
+        policy.update(asked[-1], answer, weight=2)
+    if isinstance(policy.get_params()["estimator"], fc.MLE):
+        policy.retract(asked[0])  # of the exploration, where no duel is a self-duel
+    whole = np.array([1.0, 0.0, 1.0])
+    policy.learn(mess(CONTEXTS), mess(CONTEXTS[::-1]), mess(whole + 1.0), mess(whole))
     policy.learn_and_predict(mess(CONTEXTS), answers[:3])
     policy.probability(mess(CONTEXTS), mess(CONTEXTS[::-1]))
     policy.probability(mess(CONTEXTS[0]), mess(CONTEXTS[1]))
@@ -123,6 +127,8 @@ def used_cleanly() -> None:
             models = {**SMALL_MODELS, "estimator": estimator}
             use(fc.CoLSTIM(2, n_arms=3, rng=1, **models, **CONSTANTS), np.copy, [True] * 3, scenario)
     fc.fit(np.array([[1.0, 0.5], [0.5, -1.0], [-1.0, 0.25]]), np.array([1.0, 0.0, 1.0]), ridge=1.0)
+    scored = fc.ScoredArms(CONTEXTS[np.newaxis], [[1.0, 2.0, 3.0]], comparison=fc.BradleyTerry(1.0))
+    fc.simulate({"policy": fc.CoLSTIM(2, n_arms=3, rng=1, **SMALL_MODELS, **CONSTANTS)}, scored, 5, rng=1)
     assert min(signatures().values()) >= 1
 
 
