@@ -18,7 +18,7 @@ from fastcolst.policies.duel import Asked
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
 from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, decoded, learn_log
 from fastcolst.policies.learned import Remembering
-from fastcolst.policies.lock_in import LEAST, LOCKED_IN, is_justified
+from fastcolst.policies.lock_in import FEW, LATER, LEAST, LOCKED_IN, is_justified
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
@@ -33,7 +33,7 @@ LARGEST_WIDTH = 1e150
 MATRICES = 4
 """Matrices (n_features, n_features) that a policy with a linear estimate has at least: M and its factor, as built."""
 
-FEW = 500
+FEW_ANSWERS = 500
 FEW_PER_FEATURE = 50
 """Comparisons, whichever is more, up to which answers are separable as a rule, and no warning says so."""
 
@@ -210,7 +210,8 @@ class LinearPolicy(Remembering, Policy):
                     self._make_ready(code, len(contrasts) - n_learned)
             self._end_exploration()
             self._note_exploration()
-            self._note_status()
+            if status(self._rule.estimator, self._state.memory) == "overshooting":  # of steps, not of how few there are
+                self._note_status()
         except BaseException:  # Ctrl-C between two kernels, or a warning that was turned into an error, as well
             self._go_back(kept)
             raise
@@ -374,6 +375,8 @@ class LinearPolicy(Remembering, Policy):
             self._start(self._rule, state)
 
     def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
+        if self._looks >= FEW and self._chosen.item() % LATER:
+            return
         if self._is_exploring() or not self._parameters.get("allow_self_duel", False):
             return
         choice = plain(decoded)(code, len(contexts))
@@ -395,7 +398,7 @@ class LinearPolicy(Remembering, Policy):
         if self._warned_status:
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_learned
-        few = max(FEW, FEW_PER_FEATURE * len(self._state.memory.theta))
+        few = max(FEW_ANSWERS, FEW_PER_FEATURE * len(self._state.memory.theta))
         # what a word of its own means an estimator of one's own has told nobody
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return

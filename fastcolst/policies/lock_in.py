@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from fastcolst.comparison import pdf
 
-__all__ = ["EVERY", "LEAST", "LOCKED_IN", "is_justified"]
+__all__ = ["EVERY", "FEW", "LATER", "LEAST", "LOCKED_IN", "is_justified"]
 
 EVERY = 16
-"""One choice of so many is looked at."""
+"""One choice of so many is looked at, as long as few were."""
+LATER = 512
+"""One of so many afterwards: a look takes longer than a choice."""
+FEW = 64
 LEAST = 16
 """So many must have been looked at since the exploration, and more than half of them be self-duels without reason."""
 
@@ -40,7 +43,7 @@ def is_justified(state: Any, model: Any, contexts: NDArray[np.float64], first: i
 
     Notes
     -----
-    O(n d^2), in NumPy; a policy looks at one choice in ``EVERY``.
+    O(n d^2), in NumPy; a policy looks at one choice in ``EVERY``, and later at one in ``LATER``.
     """
     contrasts, d = contexts[first] - contexts, contexts.shape[1]  # the place where an arm was shown is no feature
     ahead = np.minimum(1.0, 2.0 * float(pdf(model, 0.0)) * (contrasts @ state.memory.theta[:d]))

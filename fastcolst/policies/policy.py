@@ -203,9 +203,9 @@ class Policy(Answering, Copied, Saved, Summarised):
             code = code if arms.rows is None else code_of_all(code, arms.rows.tolist(), n_arms)
         rest, second = divmod(code, n_arms)  # `decoded`, without the note
         first = rest % n_arms
-        contrast = self._buffers.contrast.copy()
-        shown = contrast.copy()
+        shown = self._buffers.contrast.copy()
         shown.setflags(write=False)
+        contrast = shown if first == second else self._buffers.contrast.copy()
         if keys is None:
             duel = Duel(first, second, shown, self._chosen.item(), self._pending.epoch)
         else:
