@@ -288,8 +288,9 @@ class Policy(Answering, Copied, Saved, Summarised):
             as it was.
         """
         with self._lock:
-            # the very object that was shown, or a closer look
-            asked = self._pending.known(duel) or self._pending.find(duel)
+            asked = self._pending.known(duel)
+            if asked is None and duel is not self._pending.last_self:  # not the object that was shown: look closely
+                asked = self._pending.find(duel)
             share = outcome(first_won) if type(first_won) is not bool else 1.0 if first_won else 0.0
             if weight is not ORDINARY or rater is not None:
                 weight, rater = number("weight", weight, positive=True), self._kept_rater(rater)
