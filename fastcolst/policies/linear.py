@@ -410,9 +410,9 @@ class LinearPolicy(Remembering, Policy):
 
     @property
     def _n_learned(self) -> int:
-        """Rounds and comparisons of a log, less those that wait for their answer."""
+        """Answers, and comparisons of a log."""
         counters = self._state.counters
-        return int(counters["chosen"] + counters["logged"]) - self.pending
+        return int(counters["answered"] + counters["logged"])
 
     # --- exploration ----------------------------------------------------------------------------------------
 
