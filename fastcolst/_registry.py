@@ -247,7 +247,7 @@ def table_of(value: Any) -> Any:
     >>> import fastcolst as fc
     >>> from fastcolst.extend import table_of
     >>> table_of(fc.SGD(0.1))
-    {'name': 'sgd', 'learning_rate': 0.1, 'decay': 0.0, 'radius': None, 'score': 'likelihood'}
+    {'name': 'sgd', 'learning_rate': 0.1, 'decay': 0.0, 'radius': None, 'score': 'likelihood', 'standardize': False}
     >>> table_of(fc.UniformPairs(n_arms=3))
     {'name': 'UniformPairs', 'n_features': None, 'n_arms': 3, 'max_pending': None, 'rng': None}
     """

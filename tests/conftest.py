@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not JIT:
         # Kernels let numbers overflow and look at the outcome; as plain Python on NumPy scalars they also warn.
         config.addinivalue_line("filterwarnings", "ignore:.* encountered in :RuntimeWarning:fastcolst")
+        np.seterr(over="ignore")  # where a test has filters of its own
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

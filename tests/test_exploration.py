@@ -33,6 +33,7 @@ def fresh(n, d):
 # --- the rule -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*showed an arm against itself")
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
 @pytest.mark.parametrize("name", POLICIES)
 def test_object_fused_loop_and_reference_end_it_in_the_same_round(name, ridge):

@@ -167,6 +167,7 @@ def twin_of(policy_options, d, **more):
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*showed an arm against itself")
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_agrees_with_the_reference(name):
     d, n, horizon = 3, 7, rounds(1500, 120)
@@ -799,7 +800,11 @@ def test_duels_that_were_never_shown_are_refused():
 
 
 def test_only_policies_without_an_estimate_say_so():
-    names = {name for name in dir(fc.CoLSTIM) if not name.startswith("_")} - {"from_theorem", *dir(fc.UniformPairs)}
+    names = {name for name in dir(fc.CoLSTIM) if not name.startswith("_")} - {
+        "from_theorem",
+        "for_service",
+        *dir(fc.UniformPairs),
+    }
     assert {"theta", "audit", "learn_and_predict"} < names
     for name in names:
         with pytest.raises(AttributeError, match=f"no estimate: no {name}$"):

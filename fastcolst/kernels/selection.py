@@ -129,6 +129,7 @@ def tie_key(uniform: float) -> Any:
 @helper
 def comes_first(key: Any, one: int, other: int) -> bool:
     """Whether one of two places comes before the other in the order that a key stands for; see :func:`tie_key`."""
+    key = np.uint64(key)  # a Python int where the caller is no kernel
     return word(key + np.uint64(one + 1) * GOLDEN) > word(key + np.uint64(other + 1) * GOLDEN)
 
 

@@ -90,7 +90,7 @@ CALLED_BY_KERNELS = frozenset(
 """What a model, an estimator, a problem and a policy must have for ours: for people who write one, not for callers."""
 
 MADE_BY_OURS = frozenset(
-    {"Duel", "Fit", "PendingDuel", "StudyResult", *(name for name in fc.__all__ if name.endswith("Error"))}
+    {"Duel", "Fit", "PendingDuel", "StudyResult", "Summary", *(name for name in fc.__all__ if name.endswith("Error"))}
 )
 """Records and exceptions that our functions hand out; whoever builds one may put in anything."""
 
@@ -233,6 +233,10 @@ def _theorem(cls: Any) -> Callable[[World, Generator], Case]:
     return case
 
 
+def _for_service(world: World, rng: Generator) -> Case:
+    return Case(fc.CoLSTIM.for_service, {"n_features": D, "n_arms": N, "estimator": "sgd", "rng": 1})
+
+
 def _waiting(policy: Policy, rng: Generator) -> Any:
     """A duel that waits for its answer, or its token."""
     duel = policy.select(contexts(rng))
@@ -268,16 +272,17 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
             arguments = {"first": rng.normal(size=shape), "second": rng.normal(size=shape)}
         else:
             arguments = {
-                "fork": {"worker": 2 if rng.random() < 0.5 else "two"},
-                "update_batch": {
+                "fork": lambda: {"worker": 2 if rng.random() < 0.5 else "two"},
+                "select_batch": lambda: {"contexts": contexts(rng), "size": 2},
+                "update_batch": lambda: {
                     "duels": [_waiting(policy, rng), _waiting(policy, rng)],
                     "answers": [True, 0.5],
                     "weights": [2.0, 0.5],
                 },
-                "retract": {"duel": _answered(policy, rng)},
-                "save": {"path": world.folder / "saved.npz"},
-                "stage": {"number": 1},
-            }[method]
+                "retract": lambda: {"duel": _answered(policy, rng)},
+                "save": lambda: {"path": world.folder / "saved.npz"},
+                "stage": lambda: {"number": 1},
+            }[method]()
         return Case(getattr(policy, method), arguments, policy, _follow)
 
     return case
@@ -492,6 +497,11 @@ def points() -> list[Point]:
         Point("Result.same_numbers", lambda w, r: Case(w.result.same_numbers, {"other": w.result}), 0.5),
         Point("load_result", lambda w, r: Case(fc.load_result, {"path": w.folder / "result.parquet"}), 1, (OSError,)),
         Point("Duel.from_json", _from_json, 2),
+        Point(
+            "arm_features", lambda w, r: Case(fc.arm_features, {"n_arms": 3, "context_features": r.normal(size=(4, 2))})
+        ),
+        Point("load_aslib", lambda w, r: Case(fc.load_aslib, {"folder": w.folder, "n_components": 1}), 1, (OSError,)),
+        Point("CoLSTIM.for_service", _for_service),
         Point("load_policy", _load_policy, 1, (OSError,)),
         Point("Study", _study, 5),
         Point("Study.from_dict", _from_dict, 5, (), ("study",)),
@@ -508,7 +518,7 @@ def points() -> list[Point]:
         found += [Point(f"{model.__name__}.{method}", _of_model(model, method), 0.3) for method in methods]
     for label, (cls, parameters) in PLAYERS.items():
         found.append(Point(f"{cls.__name__}", _constructor(cls, parameters), 3))
-        methods = ["select", "update", "update_batch", "discard", "fork"]
+        methods = ["select", "select_batch", "update", "update_batch", "discard", "fork"]
         if issubclass(cls, LinearPolicy):
             methods += ["learn", "learn_and_predict", "utilities", "widths", "probability"]
         methods += [method for method in ("stage",) if hasattr(cls, method)]
