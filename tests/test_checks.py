@@ -97,7 +97,7 @@ REFUSED = {
     "a scenario without a class": (lambda: simulate(scenario=Classless()), "^scenario is .*; a Scenario is wanted"),
     "a study's policy without a class": (
         lambda: fc.Study({"a": Classless()}, {"easy": EASY}, 5),
-        r"^policies has 'a': .*; a label and a policy, such as fc.CoLSTIM\(\), or a table are wanted",
+        r"^policies has 'a': .*; a label and a policy, such as fc.CoLSTIM\(10\), or a table are wanted",
     ),
     "a study's policies without a class": (
         lambda: fc.Study(Classless(), {"easy": EASY}, 5),

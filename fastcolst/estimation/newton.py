@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._blas import one_thread
 from fastcolst._compile import plain
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.passes import pass_over
@@ -96,14 +97,14 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
     ----------
     Nocedal, Wright (2006), Numerical optimization, section 4.3, for the secular equation.
     """
-    with np.errstate(all="ignore"):
+    with one_thread(len(evidence.theta)), np.errstate(all="ignore"):
         _solved(objective, settings, evidence, tolerance)
 
 
 def maximise(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> Array:
     """As :func:`solve` from theta alone, whatever is warm; returns M = H + mu D^2 before the last step, (d, d)."""
     evidence.progress["warm"] = 0
-    with np.errstate(all="ignore"):
+    with one_thread(len(evidence.theta)), np.errstate(all="ignore"):
         return _solved(objective, settings._replace(renew_after=0.0), evidence, tolerance)
 
 

@@ -321,14 +321,14 @@ def _templates(policies: Any) -> dict[str, Player]:
     wanted = "a dict of labels and policies"
     given = entries("policies", policies, wanted) if is_a(Mapping, policies) else {}
     if not given:
-        raise ValueError(f"policies is {brief(policies)}; {wanted} is wanted, such as {{'CoLSTIM': fc.CoLSTIM()}}")
+        raise ValueError(f"policies is {brief(policies)}; {wanted} is wanted, such as {{'CoLSTIM': fc.CoLSTIM(10)}}")
     templates = {}
     for label, policy in given.items():
         player = player_of(policy)
         if not is_label(label) or player is None:
             raise ValueError(
                 f"policies has {brief(label)}: {brief(policy)}; a label and a policy are wanted, such as 'CoLSTIM': "
-                "fc.CoLSTIM()"
+                "fc.CoLSTIM(10)"
             )
         templates[label] = player
     return templates

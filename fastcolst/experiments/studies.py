@@ -335,7 +335,7 @@ def _labelled(name: str, table: Any) -> dict[str, Any]:
     by_label = entries(name, table) if is_a(Mapping, table) else {}
     if not by_label:
         raise ValueError(f"{name} is {brief(table)}; a dict of labels and {name} is wanted")
-    what, such = ("policy", "fc.CoLSTIM()") if name == "policies" else ("problem", "fc.Scenario.hard()")
+    what, such = ("policy", "fc.CoLSTIM(10)") if name == "policies" else ("problem", "fc.Scenario.hard()")
     for label, value in by_label.items():
         known = player_of(value) is not None if name == "policies" else is_a(Problem, value)
         if not is_label(label) or not (known or is_a(Mapping, value)):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._blas import one_thread
 from fastcolst._compile import helper
 
 __all__ = [
@@ -270,8 +271,9 @@ def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return None
     scale = np.sqrt(squares)
     correlations = gram / scale / scale[:, np.newaxis]
-    lower, info = dpotrf(correlations, lower=1, clean=1)
-    if info != 0 or not lower.diagonal().min() ** 2 > PIVOT_TOLERANCE * len(gram):
-        return None
-    inverse, _ = dtrtri(lower, lower=1, overwrite_c=1)
+    with one_thread(len(gram)):
+        lower, info = dpotrf(correlations, lower=1, clean=1)
+        if info != 0 or not lower.diagonal().min() ** 2 > PIVOT_TOLERANCE * len(gram):
+            return None
+        inverse, _ = dtrtri(lower, lower=1, overwrite_c=1)
     return np.ascontiguousarray(inverse / scale)
