@@ -21,10 +21,11 @@ def n_threads() -> set[int]:
 
 @pytest.fixture(autouse=True)
 def two_threads():
-    with threadpool_limits(limits=2, user_api="blas"):
-        if n_threads() != {2}:
-            pytest.skip("this BLAS has one thread")
-        yield
+    limits = threadpool_limits(limits=2, user_api="blas")  # not as a context, in which this thread alone may change it
+    if n_threads() != {2}:
+        pytest.skip("this BLAS has one thread")
+    yield
+    limits.restore_original_limits()
 
 
 def test_large_matrices_are_worked_on_by_one_thread():
