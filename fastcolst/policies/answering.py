@@ -133,15 +133,28 @@ class Answering(Simulated):
         if self._exploring:
             self._end_exploration()
 
+    def _end_interrupted(self) -> int:
+        """End an update that Ctrl-C stopped: where the kernel had learned the answer, note that.
+
+        Returns the round that waits no longer for its answer, or 0 where there is none.
+        """
+        interrupted, self._answering = self._answering, None
+        if interrupted is None:
+            return 0
+        round_, n_answered, share, rater = interrupted
+        if not self._answered.item() > n_answered:
+            return 0
+        if self._n_kept is not None:
+            self._learned.note(round_, share, rater, self._n_kept.item())
+        return round_ if self._pending.drop(round_) else 0
+
     def _learn_unasked(self) -> None:
-        if self._answering is not None:
-            self._was_learned(0)
+        self._end_interrupted()
         self._is_noted = False
 
     def _catch_up(self) -> None:
         """Note whose all rows of the history are: those of which nothing is noted are no answers to duels."""
-        if self._answering is not None:
-            self._was_learned(0)
+        self._end_interrupted()
         if self._n_kept is not None:
             self._learned.cover(self._n_kept.item())
         self._is_noted = True
@@ -158,8 +171,7 @@ class Answering(Simulated):
 
     def _kept(self) -> tuple[Any, bool, float, int]:
         """All that learning changes, to go back to."""
-        if self._answering is not None:
-            self._was_learned(0)
+        self._end_interrupted()
         return snapshot(self._state), self._exploring, self._largest, len(self._learned.rounds)
 
     def _go_back(self, kept: tuple[Any, bool, float, int]) -> None:
@@ -173,8 +185,6 @@ class Answering(Simulated):
     if TYPE_CHECKING:  # what a policy has besides
 
         def _start(self, rule: Any, state: Any) -> None: ...
-
-        def _was_learned(self, round_: int) -> bool: ...
 
         def _make_ready(self, code: int, n_comparisons: int) -> None: ...
 

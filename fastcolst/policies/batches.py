@@ -11,6 +11,8 @@ from fastcolst._checks import as_array, brief, count
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.policies.arms import Arms, arms_of
 from fastcolst.policies.duel import Asked, Duel
+from fastcolst.policies.kernels import Buffers
+from fastcolst.policies.pending import Pending
 from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Batches"]
@@ -19,8 +21,8 @@ __all__ = ["Batches"]
 class Batches(Simulated):
     """A policy's choice of several duels at once."""
 
-    _pending: Any
-    _buffers: Any
+    _pending: Pending
+    _buffers: Buffers
     _exploring: bool
 
     def select_batch(self, contexts: ArrayLike, size: int | None = None) -> list[Duel]:
@@ -67,7 +69,8 @@ class Batches(Simulated):
         if most is not None and len(pools) > most:
             raise ValueError(f"size is {len(pools)}; at most max_pending={most} duels at once are wanted")
         with self._lock:
-            attributes = {k: v for k, v in vars(self).items() if not k.startswith("_warned")}  # what was said, was
+            # a warning that was given stays given: its flag is not taken back
+            attributes = {k: v for k, v in vars(self).items() if not k.startswith("_warned")}
             before, noise, raw = snapshot(self._state), self._rng.bit_generator.state, self._buffers.raw.copy()
             try:
                 chosen = self._choose_all(pools)
@@ -90,9 +93,8 @@ class Batches(Simulated):
             for arms in pools:
                 if chosen and self._is_exploring():
                     self._end_exploration()
-                if (
-                    not self._is_exploring()
-                ):  # random pairs need no M, and its first inverse must be of what was learned
+                # random pairs need no M, and its first inverse must be of what was learned
+                if not self._is_exploring():
                     kept = kept or [(matrix, matrix.copy()) for matrix in self._matrices()]
                     for asked in chosen[n_counted:]:
                         self._count_on(asked)

@@ -24,6 +24,7 @@ from fastcolst.estimation.memory import rewind
 from fastcolst.estimation.protocol import FULL, OVERFLOW
 from fastcolst.policies.answering import Answering, overflow
 from fastcolst.policies.arms import Arms, arms_of
+from fastcolst.policies.batches import Batches
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.copied import Copied
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
@@ -48,7 +49,7 @@ ORDINARY = 1.0
 """The weight of an answer that says none: known again by being this very object, which takes no time."""
 
 
-class Policy(Answering, Copied, Saved, Summarised):
+class Policy(Answering, Batches, Copied, Saved, Summarised):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -295,7 +296,7 @@ class Policy(Answering, Copied, Saved, Summarised):
             if weight is not ORDINARY or rater is not None:
                 weight, rater = number("weight", weight, positive=True), self._kept_rater(rater)
             # a self-duel never waits, and needs no answer
-            if asked is None or (self._answering is not None and self._was_learned(asked.duel.round)):
+            if asked is None or (self._answering is not None and self._end_interrupted() == asked.duel.round):
                 return
             round_ = asked.duel.round
             if not self._is_noted:
@@ -329,15 +330,6 @@ class Policy(Answering, Copied, Saved, Summarised):
         if before is not None:
             rewind(before)
             self._start(self._rule, before)
-
-    def _was_learned(self, round_: int) -> bool:
-        """Whether Ctrl-C came right after a round's answer was learned; another round's waits no longer then."""
-        told, self._answering = self._answering, None
-        if told is None or not self._answered.item() > told[1]:
-            return False
-        if self._n_kept is not None:
-            self._learned.note(told[0], told[2], told[3], self._n_kept.item())
-        return self._pending.drop(told[0]) and told[0] == round_
 
     def discard(self, duel: Duel | str) -> None:
         """Give up waiting for the answer to a duel: nobody did. Who likes both alike answers 0.5.

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst.comparison import pdf
-from fastcolst.policies.batches import Batches
+from fastcolst.policies.pending import Pending
+from fastcolst.policies.simulated import Simulated
 
-__all__ = ["Summarised", "Summary"]
+__all__ = ["Summarised", "Summary", "standard_errors"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,15 +101,16 @@ class Summary:
                 for name, value, error in self._table()
             )
             told.append(f"<table>{head}{rows}</table>")
-            told.append(f"best known: {html.escape(str(self.best_known))}, least known: ")
-            told[-1] += html.escape(str(self.least_known))
+            known, unknown = (html.escape(str(name)) for name in (self.best_known, self.least_known))
+            told.append(f"best known: {known}, least known: {unknown}")
         return "<br>".join(told)
 
 
-class Summarised(Batches):
+class Summarised(Simulated):
     """A policy that says what it is, has done and knows."""
 
     _names: Any
+    _pending: Pending
 
     @property
     def status(self) -> str:
