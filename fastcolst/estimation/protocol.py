@@ -8,8 +8,7 @@ others are optional, and the functions of this module, through which all go, kno
 - in Python ``refresh(model, memory)``, which brings theta up to date; ``grown(memory, n)``, the memory with room for n
   more comparisons, for an estimator that keeps them; ``status(memory)``, how the estimate stands, in a word;
   ``audit(model, memory)``, the distance of theta from what it approximates, in standard errors; and
-  ``information(memory)``, the (d, d) Fisher information of what was learned,
-  when theta is up to date;
+  ``information(memory)``, the (d, d) Fisher information of what was learned, when theta is up to date;
 - of an estimator that keeps all that it learns, in Python, and all three: ``n_kept(memory)``, a (1,) int64 of the
   memory, how many rows it keeps; ``kept(memory)``, these rows; and ``without(memory, start, stop)``, a memory without
   some of them.

@@ -267,9 +267,11 @@ class CoLSTIM(LinearPolicy):
     def for_service(cls, n_features: int, **parameters: Any) -> CoLSTIM:
         """CoLSTIM with what is safe where people are asked.
 
-        No self-duels, which teach nothing; a ridge of 1 in M and in theta, with which a few answers that agree do not
-        put theta far out; ``width_scale`` 5, what the experiments' sqrt(d log T) is with 3 features, while it is 59
-        with 384: with 2 a wrong favourite stayed in one of 30 runs of fixed arms; and ``exploration_rounds="auto"``.
+        - ``allow_self_duel=False``: a self-duel teaches nothing.
+        - ``ridge=1.0``, on M and on theta: a few answers that agree do not put theta far out.
+        - ``width_scale=5.0``, what the experiments' sqrt(d log T) is with 3 features, in place of 59 with 384. Much
+          less would not do: with 2 a wrong favourite stayed in one of 30 runs of fixed arms.
+        - ``exploration_rounds="auto"``: no longer than it takes to condition M.
 
         Parameters
         ----------

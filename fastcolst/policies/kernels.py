@@ -29,6 +29,8 @@ from fastcolst.policies.protocol import (
 from fastcolst.policies.state import exploration_end_is_due
 
 __all__ = [
+    "ESTIMATE_STALE",
+    "NO_PAIR",
     "Buffers",
     "add_regret",
     "add_single_arms",
@@ -71,10 +73,10 @@ NOT_FINITE_CODE = -1
 """A utility or a width is nan or infinite."""
 EXPLORATION_END_DUE = -2
 """The exploration must be ended first, or M be found singular once more: `end_exploration`."""
-NO_PAIR = -4
-"""The rule chose what is no pair of arms."""
 ESTIMATE_STALE = -3
 """theta is stale, and must be refreshed first."""
+NO_PAIR = -4
+"""The rule chose what is no pair of arms."""
 
 
 @helper

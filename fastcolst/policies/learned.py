@@ -42,15 +42,15 @@ class Learned:
         self.raters: dict[int, str | int] = {}
 
     def cover(self, n_rows: int) -> None:
-        """Note that rows up to so many, as far as nothing else is noted of them, are no answers to duels."""
+        """Note that the first so many rows, where nothing is noted of them yet, are no answers to duels."""
         missing = n_rows - len(self.rounds)
         if missing > 0:
             self.rounds.frombytes(bytes(8 * missing))
 
     def note(self, round_: int, share: float, rater: str | int | None, n_rows: int) -> None:
-        """Note the answer to a duel, of which the rows are that the history of so many has more than what is noted.
+        """Note the answer to a duel, whose rows are those that a history of so many has beyond what is noted.
 
-        None are of a zero contrast, of which nothing is learned; nor where this was noted already.
+        There is none for a zero contrast, of which nothing is learned, nor where the answer was noted already.
         """
         rounds = self.rounds
         n_new = n_rows - len(rounds)
@@ -186,7 +186,8 @@ class Remembering:
         from fastcolst.data.answers import AnswerLog  # most policies are never asked
 
         with self._lock:
-            rows, weights = self._rows_learned("history")
+            self._need_rows("history")
+            rows, weights = kept(self._rule.estimator, self._state.memory)
             if not len(rows):
                 raise ValueError("history is empty; a policy that has learned some answers is wanted")
             rounds = np.array(self._learned.rounds, np.int64)
@@ -244,7 +245,7 @@ class Remembering:
         ([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
         """
         with self._lock:
-            self._rows_learned("retract", only_asked=True)
+            self._need_rows("retract")
             round_ = self._pending.round_of(duel)
             start, stop = self._learned.rows_of(round_)
             if start == stop:
@@ -262,8 +263,8 @@ class Remembering:
             self._start(rule, changed)
             self._explore_anew()
 
-    def _rows_learned(self, name: str, only_asked: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What the estimator kept, or nothing where it was only asked whether it does so."""
+    def _need_rows(self, name: str) -> None:
+        """Refuse a method where the estimator keeps no rows of what it learns; note whose they are where it does."""
         if self._n_kept is None:
             estimator = name_of(self._rule.estimator)
             raise AttributeError(
@@ -271,7 +272,6 @@ class Remembering:
                 "a policy with a single estimate and estimator=fc.MLE() is wanted"
             )
         self._catch_up()
-        return (np.empty((0, 0)), np.empty(0)) if only_asked else kept(self._rule.estimator, self._state.memory)
 
     def _added_up(
         self, contrasts: NDArray[np.float64], weights: NDArray[np.float64]

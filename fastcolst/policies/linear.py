@@ -18,7 +18,7 @@ from fastcolst.policies.duel import Asked
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
 from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, decoded, learn_log
 from fastcolst.policies.learned import Remembering
-from fastcolst.policies.lock_in import FEW, LATER, LEAST, LOCKED_IN, is_justified
+from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCKED_IN, is_justified
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
@@ -375,7 +375,7 @@ class LinearPolicy(Remembering, Policy):
             self._start(self._rule, state)
 
     def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
-        if self._looks >= FEW and self._chosen.item() % LATER:
+        if self._looks >= FEW_LOOKS and self._chosen.item() % LATER_EVERY:
             return
         if self._is_exploring() or not self._parameters.get("allow_self_duel", False):
             return
@@ -390,16 +390,20 @@ class LinearPolicy(Remembering, Policy):
             return theta, np.full(len(theta), np.inf)
         return theta, standard_errors(self._of_features(state.factor), self._rule.model)
 
-    def _note_status(self) -> None:
-        if self._looks >= LEAST and 2 * self._unjustified > self._looks and not self._warned_locked:
+    def _note_lock_in(self) -> None:
+        """Warn once when most of the choices that were looked at are self-duels without reason."""
+        if self._looks >= LEAST_LOOKS and 2 * self._unjustified > self._looks and not self._warned_locked:
             self._warned_locked = True
-            told = LOCKED_IN.format(n=self._looks, bad=self._unjustified)
-            warnings.warn(f"{type(self).__name__}: {told}", UserWarning, stacklevel=4)
+            message = LOCKED_IN.format(n=self._looks, bad=self._unjustified)
+            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=5)
+
+    def _note_status(self) -> None:
+        self._note_lock_in()
         if self._warned_status:
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_learned
         few = max(FEW_ANSWERS, FEW_PER_FEATURE * len(self._state.memory.theta))
-        # what a word of its own means an estimator of one's own has told nobody
+        # an estimator of one's own may have statuses of its own, whose meaning nobody here knows
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return
         self._warned_status = True
@@ -451,16 +455,16 @@ class LinearPolicy(Remembering, Policy):
         return float(min(LARGEST, LARGEST_WIDTH / (len(self._state.gram) * np.abs(self._state.factor).max())))
 
     def _note_exploration(self) -> None:
-        """Notice the end of the exploration; warn once when it takes long, or M stays singular for twice as long."""
+        """Notice the end of the exploration; warn once when tau is long, and once when M is singular after 2 tau."""
         counters = self._state.counters
         if counters["exploration_end"] >= 0:
             self._exploring = False
             return
         is_long = not self._warned_long and self._parameters["exploration_rounds"] is None
-        told = long_exploration(self._parameters, counters) if is_long else ""
-        if told:
+        message = long_exploration(self._parameters, counters) if is_long else ""
+        if message:
             self._warned_long = True
-            warnings.warn(f"{type(self).__name__}: {told}", UserWarning, stacklevel=4)
+            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=4)
         trouble = "" if self._warned_singular else self.trouble()
         if trouble:
             self._warned_singular = True

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from fastcolst.comparison import pdf
 
-__all__ = ["EVERY", "FEW", "LATER", "LEAST", "LOCKED_IN", "is_justified"]
+__all__ = ["FEW_LOOKS", "LATER_EVERY", "LEAST_LOOKS", "LOCKED_IN", "LOOK_EVERY", "is_justified"]
 
-EVERY = 16
-"""One choice of so many is looked at, as long as few were."""
-LATER = 512
-"""One of so many afterwards: a look takes longer than a choice."""
-FEW = 64
-LEAST = 16
-"""So many must have been looked at since the exploration, and more than half of them be self-duels without reason."""
+LOOK_EVERY = 16
+"""One choice in so many is looked at, up to ``FEW_LOOKS`` of them."""
+LATER_EVERY = 512
+"""One in so many after that: a look takes longer than a choice."""
+FEW_LOOKS = 64
+"""Looks after which they become rare."""
+LEAST_LOOKS = 16
+"""Looks since the exploration before a policy warns; it does when more than half found a self-duel without reason."""
 
 LOCKED_IN = (
     "of {n} choices since the exploration that were looked at, {bad} showed an arm against itself though what is known "
@@ -36,14 +37,14 @@ def is_justified(state: Any, model: Any, contexts: NDArray[np.float64], first: i
 
         min(1, 2 f(0) (u_first - u_j)) >= 2 |x_first - x_j|_{M^-1}.
 
-    On the left is by how much more often than a coin the arm is said to win, at most: F is steepest at 0. On the right
-    are two standard errors of that number from as many comparisons as M holds of the two, when a coin decided them. So
-    a theta far out, which a few answers that agree can bring about, does not justify what fewer than four comparisons
-    told.
+    On the left stands an upper bound of 2 F(u_first - u_j) - 1, by how much the arm is said to win more often than it
+    loses: F is steepest at 0. On the right stand two standard errors of that difference from as many comparisons as M
+    holds of the two, had a coin decided them. So a theta far out, which a few answers that agree can bring about,
+    justifies nothing before there are four comparisons.
 
     Notes
     -----
-    O(n d^2), in NumPy; a policy looks at one choice in ``EVERY``, and later at one in ``LATER``.
+    O(n d^2), in NumPy; a policy looks at one choice in ``LOOK_EVERY``, and later at one in ``LATER_EVERY``.
     """
     contrasts, d = contexts[first] - contexts, contexts.shape[1]  # the place where an arm was shown is no feature
     ahead = np.minimum(1.0, 2.0 * float(pdf(model, 0.0)) * (contrasts @ state.memory.theta[:d]))

@@ -30,7 +30,7 @@ from fastcolst.policies.copied import Copied
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
 from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, code_of_all, learn_answer
 from fastcolst.policies.learned import Learned
-from fastcolst.policies.lock_in import EVERY
+from fastcolst.policies.lock_in import LOOK_EVERY
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
@@ -80,7 +80,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         self._lock = new_lock()
         self._buffers = Buffers(None, *(np.empty(0),) * 4)
         self._largest = LARGEST
-        # the round that is being answered, answers before it, the share and the rater
+        # of an update at work: its round, the number of answers before it, the share and the rater
         self._answering: tuple[int, int, float, str | int | None] | None = None
         self._is_noted = True
         self._learned = Learned()
@@ -123,8 +123,8 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         available : (n_arms,) array_like of bool, optional
             Which arms may be shown; None: all. ``first`` and ``second`` are rows of all.
         keys : sequence of hashables, optional
-            Names of the arms, one for each, of which the duel tells two, ``first_key`` and ``second_key``. None: those
-            of a dict, or the index of a pandas data frame unless it is the default one, which counts the rows.
+            Names of the arms, one for each; the duel has those of its two as ``first_key`` and ``second_key``. None:
+            those of a dict, or the index of a pandas data frame unless it is the default one, which counts the rows.
 
         Returns
         -------
@@ -141,8 +141,10 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         Warns
         -----
         UserWarning
-            Once each: when the exploration is over but M is still singular, so that pairs stay random, and when the
-            estimate of some hundreds of answers is not what it should be (see ``status``).
+            Once each: before an exploration of more than 1,000 rounds, or than the horizon; when the exploration
+            should be over but M is still singular, so that pairs stay random; when the estimate of some hundreds of
+            answers is not what it should be (see ``status``); and when more than half of the choices are self-duels
+            that what is known does not justify.
         """
         arms = None
         if type(contexts) is np.ndarray and contexts.dtype == np.float64 and available is None and keys is None:
@@ -189,7 +191,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
                 self._unsettle(before)
             raise
         self._is_settled, self._names = True, names
-        if round_ % EVERY == 0:
+        if round_ % LOOK_EVERY == 0:
             self._look_at_choice(contexts, code)
         return code
 
@@ -278,7 +280,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             times z z', :class:`fastcolst.SGD` goes so many times as far, and policies that count wins count so many.
             To all but SGD a whole weight is as many answers. The exploration counts answers.
         rater : str or int, optional
-            Who answered, which :meth:`LinearPolicy.history` tells; only where the estimator keeps what it learns.
+            Who answered, for :meth:`LinearPolicy.history`; only where the estimator keeps what it learns.
 
         Raises
         ------
@@ -332,9 +334,9 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             self._start(self._rule, before)
 
     def discard(self, duel: Duel | str) -> None:
-        """Give up waiting for the answer to a duel: nobody did. Who likes both alike answers 0.5.
+        """Give up waiting for an answer that nobody gave.
 
-        Nothing is learned, and the round still counts.
+        Nothing is learned, and the round still counts. Whoever likes both arms alike answers 0.5.
 
         Parameters
         ----------

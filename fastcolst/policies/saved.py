@@ -152,7 +152,7 @@ class Saved(Simulated):
         largest, answering = found.get("_largest", 0.0), found.get("_answering")
         if not 0.0 < largest <= LARGEST:
             odd.append("_largest")
-        if answering is not None and not _is_told(answering):
+        if answering is not None and not _is_answering(answering):
             odd.append("_answering")
         names = found.get("_names")
         if names is not None and (len(set(names)) < len(names) or self._n_features not in (None, len(names))):
@@ -183,8 +183,8 @@ class Saved(Simulated):
         return int(self._chosen.item() + 1)
 
 
-def _is_told(answering: Any) -> bool:
-    """Whether an attribute is what a policy notes of the answer that it learns."""
+def _is_answering(answering: Any) -> bool:
+    """Whether a value is what a policy notes of an update at work: round, answers before it, share and rater."""
     kinds: tuple[Any, ...] = int, int, float, (str, int, type(None))
     return len(answering) == len(kinds) and all(
         isinstance(part, kind) for part, kind in zip(answering, kinds, strict=True)

@@ -71,9 +71,9 @@ class Simulated:
         """
         if self._n_features not in (None, n_features):
             raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
-        wanted = self._parameters["n_arms"]  # not the number that the first round of a template settled
-        if wanted not in (None, n_arms):
-            raise ValueError(f"{self!r} has n_arms={wanted}; the problem has {n_arms}")
+        given = self._parameters["n_arms"]  # not the number that the first round of a template settled
+        if given not in (None, n_arms):
+            raise ValueError(f"{self!r} has n_arms={given}; the problem has {n_arms}")
         changes = {"n_features": n_features, "n_arms": n_arms, "rng": rng}
         if "horizon" in self._parameters and self._parameters["horizon"] is None:
             changes["horizon"] = horizon
@@ -102,11 +102,18 @@ class Simulated:
         played, m = 0, len(chunk.best)
         with self._lock:
             _, d, n = shape = chunk.contexts.shape
-            told = (m, self._n_features or d, self._n_arms or n)
+            wanted = (m, self._n_features or d, self._n_arms or n)
             traces = (m + 1, 3), (m + 1, 5)
-            if shape != told or chunk.utilities.shape != (m, n) or len(chunk.latent) != m or trace.shape not in traces:
+            if (
+                shape != wanted
+                or chunk.utilities.shape != (m, n)
+                or len(chunk.latent) != m
+                or trace.shape not in traces
+            ):
                 found = f"contexts of shape {shape}, utilities {chunk.utilities.shape}, a trace {trace.shape}"
-                raise ValueError(f"chunk has {found}; {told}, {told[::2]} and {traces[0]} or {traces[1]} are wanted")
+                raise ValueError(
+                    f"chunk has {found}; {wanted}, {wanted[::2]} and {traces[0]} or {traces[1]} are wanted"
+                )
             if not self._is_settled:
                 self._settle(n, d)
                 self._is_settled = True

@@ -208,8 +208,8 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
     if not trace < np.inf:
         return OVERFLOW
     factored = counters.factored == 1
-    told = whiten_contrast(factor, weighted, whitened) if factored else np.inf  # w z' M^-1 z
-    if factored and not told < np.inf:
+    leverage = whiten_contrast(factor, weighted, whitened) if factored else np.inf  # w z' M^-1 z
+    if factored and not leverage < np.inf:
         return OVERFLOW
     code = learn(estimator, model, state.memory, contrast, share, weight)
     if code != LEARNED:
@@ -220,7 +220,7 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
             gram[i, j] += value * weighted[j]
     if factored:
         rank_one_inverse(factor, whitened, weighted)  # which is scratch from here on
-        counters.known = counters.known + 1 if told <= weight else 0
+        counters.known = counters.known + 1 if leverage <= weight else 0
     else:
         counters.untested = 1
     return LEARNED
