@@ -132,14 +132,14 @@ class _Seen(NamedTuple):
             levels, inverse = np.unique(column.values[there], return_inverse=True)
             places = np.full(len(column), -1, np.int64)
             places[there] = inverse.reshape(-1)
-            entries_: Sequence[Any] = levels.tolist()
+            written: Sequence[Any] = levels.tolist()
         else:
-            places, entries_ = column.values.astype(np.int64), column.levels
+            places, written = column.values.astype(np.int64), column.levels
         known: dict[Value, int] = {}
-        renamed = np.array([*(known.setdefault(_value(entry), len(known)) for entry in entries_), -1], np.int64)
+        renamed = np.array([*(known.setdefault(_value(entry), len(known)) for entry in written), -1], np.int64)
         places = renamed[places]
         counts = np.bincount(places[places >= 0], minlength=len(known))
-        return cls([value for value, n in zip(known, counts, strict=True)], counts, places)
+        return cls(list(known), counts, places)
 
     def shares(self, of_value: Callable[[Value], float]) -> NDArray[np.float64]:
         """A share for each row: nan where it is missing, inf where the value has none."""
@@ -282,5 +282,5 @@ def _with_names(found: NDArray[np.float64], column: Column, items: tuple[Column,
     for item in items:
         places, names = item.named()
         same.append((np.array([*(where.get(name, -2) for name in names), -2])[places] == winner) & (winner >= 0))
-    open_ = np.isinf(found) & (same[0] != same[1])  # of a thing and itself no name tells who won
-    return np.where(open_, same[0].astype(np.float64), found)
+    is_told = np.isinf(found) & (same[0] != same[1])  # of a thing and itself no name tells who won
+    return np.where(is_told, same[0].astype(np.float64), found)

@@ -17,9 +17,10 @@ from fastcolst._checks import brief, feature_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["IndexedContrasts"]
+__all__ = ["PLACE", "IndexedContrasts"]
 
 PLACE = np.int32
+"""Type of places in a list of levels, or of columns."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -124,7 +124,7 @@ def _difference(pair: Sequence[Column], rows: NDArray[np.bool_]) -> NDArray[np.f
 
 
 def _perhaps(column: Column, row: int) -> str:
-    """What may be meant by a feature that is no number."""
+    """How an error about a feature that is no number goes on: with what may be meant."""
     text = column.shown(row)
     if looked_at(float, text.strip("'").replace(".", "").replace(",", ".")) is not None:
         return "; numbers with a comma want decimal=',' (--decimal ,)"

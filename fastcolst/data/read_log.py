@@ -134,11 +134,17 @@ def read_log(
     lines = _lines(where)
     conditions = [parse_condition(text) for text in lines]
     features = _patterns(first=first, second=second, contrast=contrast, categorical=categorical)
-    request = Request("", **features, items=_pair(items), winner_first=winner_first)
-    request = request._replace(outcome=_column("outcome", outcome), weight=_column("weight", weight))
+    request = Request(
+        "",
+        **features,
+        items=_pair(items),
+        outcome=_column("outcome", outcome),
+        winner_first=winner_first,
+        weight=_column("weight", weight),
+        columns=tuple(condition.column for condition in conditions),
+    )
     if winner_first and (outcome is not None or coding is not None):
         raise ValueError("winner_first=True and outcome or coding exclude each other: the first always won")
-    request = request._replace(columns=tuple(condition.column for condition in conditions))
     raw = read_raw(path, request, sep, decimal)
 
     selected = np.ones(raw.rows, dtype=np.bool_)

@@ -88,7 +88,7 @@ def _like(first: Raw, raw: Raw) -> Raw:
 
 
 def _read(source: Any, request: Request, sep: str | None, decimal: str | None) -> Raw:
-    """Take what was asked for from a table, or open a file, here for all formats: only its content is then to blame."""
+    """Take what was asked for from a table or a file, which is opened here: past that its content is to blame."""
     marks = _marks(sep, decimal)
     library = library_of(source)
     if library:
@@ -154,28 +154,26 @@ def _from_archive(archive: Arrays, request: Request) -> Raw:
         options = [("contrast", request.contrast)]
     if request.items and request.first is None and request.contrast is None:
         options = []
+
+    def column(option: str, asked: str | None, *defaults: str) -> Column:
+        return _archive_column(archive, named(asked, defaults, archive.names, option, archive.path))
+
     groups = [_archive_group(archive, option, name) for option, name in options]
     if groups and len(groups[-1]) != len(groups[0]):
         widths = " and ".join(str(len(group)) for group in groups)
         raise ValueError(f"first and second have {widths} columns; they must be the same")
-    items = [_archive_column(archive, named(name, (), archive.names, "items", archive.path)) for name in request.items]
-    outcome = weight = None
-    if not request.winner_first:
-        name = named(request.outcome, ("outcome", "y"), archive.names, "outcome", archive.path)
-        outcome = _archive_column(archive, name)
-    if request.weight is not None:
-        weight = _archive_column(archive, named(request.weight, (), archive.names, "weight", archive.path))
-    columns = [
-        _archive_column(archive, named(name, (), archive.names, "where", archive.path)) for name in request.columns
-    ]
-    features = [column.name for column in groups[0]] if groups else []
+    items = [column("items", name) for name in request.items]
+    outcome = None if request.winner_first else column("outcome", request.outcome, "outcome", "y")
+    weight = None if request.weight is None else column("weight", request.weight)
+    columns = [column("where", name) for name in request.columns]
+    features = [feature.name for feature in groups[0]] if groups else []
     if len(groups) == 2:
         features = [f"{a.name} - {b.name}" for a, b in zip(groups[0], groups[1], strict=True)]
     rows = len((groups[0] if groups else items)[0])
     raw = Raw(archive.path, rows, groups, tuple(features), items, outcome, weight, columns)
-    for column in raw.parts():
-        if len(column) != rows:
-            raise ValueError(f"array {column.name!r} has shape ({len(column)},); ({rows},) is wanted")
+    for part in raw.parts():
+        if len(part) != rows:
+            raise ValueError(f"array {part.name!r} has shape ({len(part)},); ({rows},) is wanted")
     return raw
 
 

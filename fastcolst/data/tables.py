@@ -20,6 +20,7 @@ import numpy as np
 from fastcolst._checks import brief, is_a
 from fastcolst._files import BLOCK, FileFormatError, check_claim, decoding, optional_import
 from fastcolst.data.columns import check_unique
+from fastcolst.data.contrasts import PLACE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,14 +32,15 @@ __all__ = [
     "frame_of",
     "joined",
     "library_of",
+    "number_in",
     "read_csv",
     "read_parquet",
     "table_column",
+    "text_of",
 ]
 
 MOST_COLUMNS = 20_000
 """Of a .csv file: pandas takes a second or two for so many, and hours for what a file of commas could claim."""
-PLACE = np.int32
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,9 +237,9 @@ def read_csv(file: BinaryIO, path: str, compression: str | None, sep: str, decim
 
 
 def _check_text(file: BinaryIO, path: str, compression: str | None, sep: str) -> None:
-    """Look through a table for what would take too much memory: compressed text does not tell how long it is.
+    """Refuse a table that would take too much memory, or has another mark between its columns than was said.
 
-    And for another mark between the columns than was said.
+    All of it is read for that: compressed text does not tell how long it is.
     """
     held = os.fstat(file.fileno()).st_size
     text = file if compression is None else gzip.GzipFile(fileobj=file)
@@ -250,10 +252,10 @@ def _check_text(file: BinaryIO, path: str, compression: str | None, sep: str) ->
     head = next(filter(None, csv.reader(lines, delimiter=sep)), [])
     if len(head) > MOST_COLUMNS:
         raise FileFormatError(f"{path!r} has {len(head):,} columns; at most {MOST_COLUMNS:,} are wanted")
-    for mark in (mark for mark in ";\t|," if len(head) == 1 and mark in head[0]):
-        typed = repr(mark)
+    mark = next((mark for mark in ";\t|," if len(head) == 1 and mark in head[0]), None)
+    if mark is not None:
         raise FileFormatError(
-            f"{path!r} has {sep!r} nowhere in its first line, {brief(head[0])}; sep={typed} (--sep {typed}) is wanted"
+            f"{path!r} has {sep!r} nowhere in its first line, {brief(head[0])}; sep={mark!r} (--sep {mark!r}) is wanted"
         )
 
 
