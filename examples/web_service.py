@@ -180,11 +180,10 @@ def serve(port, journal):
         while len(workers) < WORKERS:
             worker = os.fork()
             if worker == 0:
-                code = 1
                 try:
                     Worker(listener, journal, supervisor).serve_forever()
                 finally:
-                    os._exit(code)
+                    os._exit(1)  # it serves for ever: here it failed
             workers.add(worker)
         gone, status = os.waitpid(-1, 0)
         workers.discard(gone)

@@ -37,7 +37,7 @@ MISSING_FEATURE = -512.0
 class AslibArms(ScoredArms):
     """A scenario of ASlib as a problem: a round is an instance, its arms are the algorithms, the better run wins.
 
-    :func:`fastcolst.load_aslib` makes it; beside what :class:`fastcolst.ScoredArms` has there are
+    :func:`fastcolst.load_aslib` makes it. The attributes are those of :class:`fastcolst.ScoredArms`, and these.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class AslibArms(ScoredArms):
         return "\n".join([head, *align(rows)])
 
     def _of_policies(self, result: Result) -> list[tuple[str, float]]:
-        """What each policy's choices score, in words and in the scenario's unit; not what nobody knows."""
+        """What each policy's choices score, in words and in the scenario's unit; what was not recorded is left out."""
         played = {
             "first arm": result.first_regret,
             "greedy arm": result.greedy_regret,
@@ -175,7 +175,8 @@ def load_aslib(folder: str | os.PathLike[str], *, n_components: int = 4) -> Asli
     out, the others are standardised, and of their principal components the first few are kept, with variance 1. No
     score is looked at, but all instances are: what a new instance's features mean is known from the start.
 
-    Quotes may be ' or ", or none. ASlib is full information: what no pair of arms would tell is there to compare with.
+    Quotes may be ' or ", or none. ASlib has the run of every algorithm on every instance, so that what a policy does
+    can be compared with what it cannot know, the virtual best.
 
     References
     ----------

@@ -61,9 +61,9 @@ class ScoredArms:
     A run shows the rows of the data in a random order, all of them once, then all of them again in another order, and
     so on. A duel between equal scores is decided by a fair coin, the same for every policy. Where people answer, who
     err about small differences, a ``comparison`` says how: the arm with score s beats that with s' with probability
-    F((s - s')/scale), and F((s' - s)/scale) where low scores are good. Regret is in the scores'
-    unit: the best score of the round minus the mean (average regret), or the better one (weak regret), of the scores of
-    the two arms shown, and the other way round when low scores are good.
+    F((s - s')/scale), and F((s' - s)/scale) where low scores are good. Regret is in the scores' unit: the best score of
+    the round minus the mean (average regret), or the better one (weak regret), of the scores of the two arms shown, and
+    the other way round when low scores are good.
 
     Parameters
     ----------
