@@ -23,13 +23,13 @@ from fastcolst._compile import kernel
 from fastcolst.estimation.history import History
 from fastcolst.estimation.sparse import SparseHistory, equal_rows
 
-__all__ = ["Contrasts", "Design", "codes_of", "contrasts_of"]
+__all__ = ["Contrasts", "Design", "codes_of", "column_names", "contrasts_of"]
 
 Array = NDArray[np.float64]
 
 
 class Design(Protocol):
-    """Contrasts z_k (m, d) and what a fit asks of them; nothing that they return is theirs."""
+    """Contrasts z_k (m, d) and what a fit asks of them."""
 
     def __len__(self) -> int: ...
     def scales(self) -> Array:
@@ -199,17 +199,9 @@ def _summing(pulls: Array, groups: NDArray[np.int64]) -> Any:
 
 def contrasts_of(name: str, contrasts: Any, covariates: Any, position: bool, names: Any) -> Contrasts:
     """The contrasts that a person handed in, with covariates and the constant of the first place behind them."""
-    pairs = None if _is_sparse(contrasts) else _pairs(name, contrasts)
-    if pairs is not None:
-        labels, codes = pairs
-        matrix = _pair_matrix(codes, len(labels))
-        parts: list[Any] = [matrix]
-    elif _is_sparse(contrasts):
-        parts, labels = [_checked_sparse(name, contrasts)], None
-    else:
-        parts, labels = [feature_rows(name, contrasts, None)], column_names(contrasts)
-    m, n_rated = parts[0].shape
-    labels = tuple(labels or (f"z[{k}]" for k in range(n_rated)))
+    first, own = _features(name, contrasts)
+    parts, (m, n_rated) = [first], first.shape
+    labels = own or tuple(f"z[{k}]" for k in range(n_rated))
     if covariates is not None:
         columns, extra = _covariates(covariates, m)
         parts.append(columns)
@@ -225,6 +217,17 @@ def contrasts_of(name: str, contrasts: Any, covariates: Any, position: bool, nam
     if position:
         parts.append(np.ones((m, 1)))
     return Contrasts(_joined(parts), labels, n_rated)
+
+
+def _features(name: str, contrasts: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """What is rated: an array or compressed rows, (m, d), and the names that came with it."""
+    if _is_sparse(contrasts):
+        return _checked_sparse(name, contrasts), None
+    pairs = _pairs(name, contrasts)
+    if pairs is not None:
+        items, codes = pairs
+        return _pair_matrix(codes, len(items)), items
+    return feature_rows(name, contrasts, None), column_names(contrasts)
 
 
 def column_names(table: Any) -> tuple[str, ...] | None:

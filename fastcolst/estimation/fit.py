@@ -47,18 +47,17 @@ SHORTEST_RADIUS = 1e-100
 """The square of a shorter one is 0."""
 
 FLAT = (1e-12, 1e-9, 1e-6)
-"""Shares of what information is at theta = 0 from which on a direction is suspected of having run away. Below the first
-it has as far as covariances are concerned; below the others it needs proof."""
+"""Shares of the information at theta = 0. Along a direction that keeps less than the first theta counts as having run
+away; along one that keeps less than another it does only if answers are found to be separated along it."""
 
-_REMEDIES = {
+COVARIANCES = ("posterior", "sandwich")
+
+_TROUBLES = {
     "separated": "in some direction theta explains the answers the better the longer it is, so that there is no finite "
     "estimate; theta is a point of high likelihood",
     "boundary": "the maximum lies on the ball that radius='auto' stands for, and would be far outside",
     "not-converged": "the maximum was not reached; theta is the last point",
 }
-
-
-COVARIANCES = ("posterior", "sandwich")
 
 
 def fit(
@@ -385,7 +384,7 @@ def warn_of(found: Fit, radius: float | str | None, stacklevel: int) -> None:
     if found.status == "interior" or (found.status == "boundary" and plain_text(radius) != "auto"):
         return
     warnings.warn(
-        f"status {found.status!r}: {_REMEDIES[found.status]}. A ridge > 0 or a smaller radius makes it well defined.",
+        f"status {found.status!r}: {_TROUBLES[found.status]}. A ridge > 0 or a smaller radius makes it well defined.",
         UserWarning,
         stacklevel=stacklevel,
     )

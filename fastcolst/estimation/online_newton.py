@@ -26,9 +26,9 @@ SMALLEST_RIDGE = 1e-100
 DEFAULT_RIDGE = 1.0
 """Where neither the estimator nor its policy says one."""
 MOST_REPEATED = 100
-"""As so many answers of weight 1 at most is one of more weight learned, and the rest of it in one step."""
+"""A comparison of weight w is learned as w of weight 1, but no more than so many; the rest goes in one step."""
 START_TOLERANCE = 1e-3
-"""Of the exact start, in standard errors: what comes after it adds fifty times as much."""
+"""Of the exact start, in standard errors: the steps after it add fifty times as much."""
 
 
 @register
@@ -95,7 +95,7 @@ class OnlineNewtonSteps(NamedTuple):
             return LEARNED
         # One step of weight w is not w steps, unless the loss is quadratic. What is not a whole repetition comes first:
         # the longest step is then the first, and where that can be taken the others can.
-        n_whole = min(int(min(weight, MOST_REPEATED)), MOST_REPEATED)
+        n_whole = int(min(weight, MOST_REPEATED))
         amount = weight - n_whole
         for _ in range(n_whole + 1):
             # without a history there is nothing to solve, and no step too long

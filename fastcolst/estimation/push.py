@@ -148,12 +148,12 @@ def _move(theta: Any, features: Any, trial: Any, contrast: Any) -> float:
 
 
 @helper
-def _drift_by(theta: Any, features: Any, contrast: Any, pull: float) -> tuple[float, float]:
-    """Add what a comparison pulled to the drift; returns |Delta|_M^2 and sum (max|z_k| Delta_k)^2. O(d)."""
+def _drift_by(theta: Any, features: Any, contrast: Any, slope: float) -> tuple[float, float]:
+    """Add the slope of a comparison, times z, to the drift; returns |Delta|_M^2 and sum (max|z_k| Delta_k)^2. O(d)."""
     square, widest = 0.0, 0.0
     for k in range(theta.size):
         way = theta[k] - features[k].anchor
-        features[k].drift += pull * contrast[k]
+        features[k].drift += slope * contrast[k]
         square += features[k].drift * way
         scaled = features[k].scale * way
         widest += scaled * scaled

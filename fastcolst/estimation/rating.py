@@ -16,7 +16,7 @@ from fastcolst.comparison import probabilities
 from fastcolst.estimation.identification import Knowledge
 from fastcolst.estimation.ranking import Ranking, quasi_errors, ranking_of
 
-__all__ = ["Estimate", "Fit", "interval_of", "level_of"]
+__all__ = ["Estimate", "Fit"]
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Estimate:
     def of(cls, estimate: float, variance: float, level: float) -> Estimate:
         """With the interval for a level."""
         error = math.sqrt(variance)
-        return cls(estimate, error, interval_of(estimate, error, level))
+        return cls(estimate, error, _interval(estimate, error, level))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Fit:
 
     def intervals(self, level: float = 0.95) -> Array:
         """Interval of each coordinate of theta for a level, (d, 2)."""
-        width = _quantile(level_of(level)) * self.standard_errors
+        width = _quantile(_level(level)) * self.standard_errors
         return np.column_stack([self.theta - width, self.theta + width])
 
     @property
@@ -173,7 +173,7 @@ class Fit:
         contrast = one - other
         told = bool(self._knowledge.is_identified(contrast)[0])
         estimate = float(contrast[0] @ self.theta) if told else math.nan
-        return Estimate.of(estimate, float(self._knowledge.variances(contrast)[0]), level_of(level))
+        return Estimate.of(estimate, float(self._knowledge.variances(contrast)[0]), _level(level))
 
     def predict(self, first: Any, second: Any, position: bool = False) -> Any:
         """Probability that the first beats the second.
@@ -310,7 +310,7 @@ class Fit:
             self._knowledge.part(places),
             size,
             _anchor(anchor, [self.names[k] for k in places]),
-            level_of(level),
+            _level(level),
         )
 
     def _rated(self) -> list[int]:
@@ -333,7 +333,7 @@ class Fit:
         c   -0.7406          0.3464  -2.14  0.033  -1.42 to -0.06158
         1 direction is not identified: of equally good estimates this is the shortest
         """
-        level = level_of(level)
+        level = _level(level)
         head = ["", "estimate", "standard error", "z", "p", f"{100 * level:g} % interval"]
         rows = [
             [name, f"{theta:.4g}", f"{error:.4g}", f"{z:.2f}", f"{p:.2g}", f"{low:.4g} to {high:.4g}"]
@@ -344,10 +344,8 @@ class Fit:
         if self.position is not None:
             found = self.position
             z = found.estimate / found.standard_error if found.estimate else 0.0
-            p, (low, high) = (
-                math.erfc(abs(z) / math.sqrt(2.0)),
-                interval_of(found.estimate, found.standard_error, level),
-            )
+            p = math.erfc(abs(z) / math.sqrt(2.0))
+            low, high = _interval(found.estimate, found.standard_error, level)
             numbers = f"{found.estimate:.4g}", f"{found.standard_error:.4g}", f"{z:.2f}", f"{p:.2g}"
             rows.append(["shown first", *numbers, f"{low:.4g} to {high:.4g}"])
         counts = f"{self.comparisons:,.10g} comparisons, log-likelihood {self.log_likelihood:.6g}, {self.status}"
@@ -380,7 +378,7 @@ class Fit:
         return pandas.DataFrame(columns, index=pandas.Index(self.names, name="name"))
 
 
-def level_of(value: Any) -> float:
+def _level(value: Any) -> float:
     """A probability strictly between 0 and 1."""
     level = looked_at(real_number, value, math.nan)
     if not 0.0 < level < 1.0:
@@ -388,7 +386,7 @@ def level_of(value: Any) -> float:
     return level
 
 
-def interval_of(estimate: float, error: float, level: float) -> tuple[float, float]:
+def _interval(estimate: float, error: float, level: float) -> tuple[float, float]:
     """Estimate -+ z error; everything where the error is infinite."""
     if error == math.inf:
         return -math.inf, math.inf
@@ -397,7 +395,7 @@ def interval_of(estimate: float, error: float, level: float) -> tuple[float, flo
 
 
 def _quantile(level: float) -> float:
-    """Z with P(|N| <= z) = level."""
+    """The z with P(|N| <= z) = level, for a standard normal N."""
     from scipy.special import ndtri
 
     return float(-ndtri((1.0 - level) / 2.0))

@@ -21,9 +21,9 @@ from fastcolst.streams import GOLDEN, uniform
 __all__ = ["MOST_COUNTED", "beta_variate", "chance_above_half", "chance_after_win", "largest_beta", "log_norm"]
 
 MOST_COUNTED = 1e12
-"""Of more wins and losses together one win more is lost in rounding, sooner or later."""
+"""Wins and losses together: where there are more, one win more is lost in rounding sooner or later."""
 FEWEST = 1e-9
-"""A variate takes fewer wins or losses than that for none, which shifts its law by no more."""
+"""Fewer wins or losses than that count as none in a variate, which shifts its law by no more."""
 
 _LOG2 = math.log(2.0)
 _LOG4 = math.log(4.0)
@@ -38,10 +38,12 @@ _REMAINDERS = np.array(
 )
 """Stirling's remainder of log Gamma(x) for x < 16; the entry for 0 is not used."""
 
-
 _TINY = 1e-300
+"""In place of 0 where the continued fraction divides by one of its parts."""
 _EPSILON = 2.0**-51
+"""The continued fraction ends with a term that changes it by less."""
 _MOST_TERMS = 4_000_000
+"""Of the continued fraction; with ``MOST_COUNTED`` wins and losses it needs of the order of a million."""
 
 
 @helper

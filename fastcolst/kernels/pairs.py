@@ -31,7 +31,7 @@ from fastcolst.kernels.selection import comes_first
 __all__ = ["FEW", "TIE", "informative_pair", "optimistic_pair", "pair_comes_first", "pair_work_shape"]
 
 N_SCRATCH = 2
-
+"""Rows of scratch in a pool."""
 TIE = 5e-13
 """Pairs whose values differ by less, relative to their terms, are equal: a random order of the arms decides."""
 FEW = 8
