@@ -18,6 +18,7 @@ from fastcolst._blas import one_thread
 from fastcolst._compile import helper
 
 __all__ = [
+    "add_contrast",
     "dot",
     "gram_norm",
     "inverse_factor",
@@ -242,6 +243,20 @@ def rank_one_inverse(factor: Any, contrast: Any, work: Any) -> None:
             factor[k, i] = shrink * (s - share * work[i])
             work[i] += p * s
         before = after
+
+
+@helper
+def add_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> None:
+    """Add z z' to a Gram matrix M and to the factor S of its inverse, S'S = M^-1.
+
+    ``gram`` and ``factor`` (d, d) float64 are changed, ``contrast`` (d,) float64 is z; ``work`` (2, d) float64 is
+    overwritten. A factor of zeros, where M is not invertible, stays so. O(d^2).
+    """
+    whiten_contrast(factor, contrast, work[0])
+    for i in range(contrast.size):
+        for j in range(contrast.size):
+            gram[i, j] += contrast[i] * contrast[j]
+    rank_one_inverse(factor, work[0], work[1])
 
 
 def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:

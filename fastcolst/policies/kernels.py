@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf
 from fastcolst.estimation.protocol import LEARNED, STALE, doubt
-from fastcolst.kernels.linalg import rank_one_inverse, whiten_contrast
+from fastcolst.kernels.linalg import add_contrast
 from fastcolst.policies.protocol import (
     LOGGED,
     Choice,
@@ -151,16 +151,8 @@ def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, o
 
 @kernel
 def count_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> None:
-    """Add z z' to a Gram matrix, as one answer would.
-
-    ``gram`` and ``factor`` (d, d) float64 are M and S with S'S = M^-1, ``contrast`` (d,) float64 is z; ``work`` (2, d)
-    float64 is scratch. O(d^2).
-    """
-    whiten_contrast(factor, contrast, work[0])
-    for i in range(contrast.size):
-        for j in range(contrast.size):
-            gram[i, j] += contrast[i] * contrast[j]
-    rank_one_inverse(factor, work[0], work[1])
+    """Count a contrast in M as one answer would; see :func:`fastcolst.kernels.linalg.add_contrast`. O(d^2)."""
+    add_contrast(gram, factor, contrast, work)
 
 
 @kernel

@@ -14,7 +14,7 @@ from fastcolst._checks import LARGEST, brief, plain_text, whole_number
 from fastcolst._compile import kernel
 from fastcolst.estimation.protocol import kept, without
 from fastcolst.estimation.words import name_of
-from fastcolst.kernels.linalg import inverse_factor, rank_one_inverse, whiten_contrast
+from fastcolst.kernels.linalg import add_contrast, inverse_factor
 
 if TYPE_CHECKING:
     from fastcolst.data.answers import AnswerLog
@@ -129,17 +129,12 @@ def add_rows(contrasts: Any, weights: Any, gram: Any, factor: Any, work: Any) ->
     contrasts (m, d), weights (m,); gram and factor (d, d) are changed, work (3, d) is overwritten. O(m d^2). The factor
     is of no use, and to be left zero, where M is not invertible from the start.
     """
-    weighted, whitened, scratch = work[0], work[1], work[2]
+    weighted = work[2]
     for row in range(contrasts.shape[0]):
         root = np.sqrt(weights[row])
         for k in range(contrasts.shape[1]):
             weighted[k] = root * contrasts[row, k]
-        for i in range(contrasts.shape[1]):
-            value = weighted[i]
-            for j in range(contrasts.shape[1]):
-                gram[i, j] += value * weighted[j]
-        whiten_contrast(factor, weighted, whitened)
-        rank_one_inverse(factor, whitened, scratch)
+        add_contrast(gram, factor, weighted, work[:2])
 
 
 class Remembering:
