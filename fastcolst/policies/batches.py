@@ -97,7 +97,8 @@ class Batches(Simulated):
                 if not self._is_exploring():
                     kept = kept or [(matrix, matrix.copy()) for matrix in self._matrices()]
                     for asked in chosen[n_counted:]:
-                        self._count_on(asked)
+                        if not asked.duel.is_self:  # whose answer would change nothing
+                            self._count_on(asked)
                     n_counted = len(chosen)
                 contexts = arms.contexts
                 chosen.append(self._asked(self._choose(contexts, arms), len(contexts), arms))
