@@ -114,6 +114,7 @@ def use(policy: fc.CoLSTIM, mess: Callable[[np.ndarray], Any], answers: list[Any
     policy.learn_and_predict(mess(CONTEXTS), answers[:3])
     policy.probability(mess(CONTEXTS), mess(CONTEXTS[::-1]))
     policy.probability(mess(CONTEXTS[0]), mess(CONTEXTS[1]))
+    policy.select_batch(mess(CONTEXTS), size=2)
     fc.simulate({"policy": policy}, scenario, 5, rng=1)
 
 
@@ -127,8 +128,10 @@ def used_cleanly() -> None:
             models = {**SMALL_MODELS, "estimator": estimator}
             use(fc.CoLSTIM(2, n_arms=3, rng=1, **models, **CONSTANTS), np.copy, [True] * 3, scenario)
     fc.fit(np.array([[1.0, 0.5], [0.5, -1.0], [-1.0, 0.25]]), np.array([1.0, 0.0, 1.0]), ridge=1.0)
+    fc.fit([["a", "b"], ["b", "c"], ["c", "a"]], np.array([1.0, 0.0, 1.0]), ridge=1.0, clusters=[0, 1, 2])
     scored = fc.ScoredArms(CONTEXTS[np.newaxis], [[1.0, 2.0, 3.0]], comparison=fc.BradleyTerry(1.0))
     fc.simulate({"policy": fc.CoLSTIM(2, n_arms=3, rng=1, **SMALL_MODELS, **CONSTANTS)}, scored, 5, rng=1)
+    fc.CoLSTIM(2, n_arms=3, rng=1, allow_self_duel=False, **SMALL_MODELS, **CONSTANTS).select_batch(CONTEXTS, size=5)
     assert min(signatures().values()) >= 1
 
 
