@@ -27,7 +27,6 @@ __all__ = [
     "LARGEST",
     "all_moderate",
     "answer",
-    "answers",
     "as_array",
     "brief",
     "check_generator",
@@ -291,19 +290,6 @@ def _numbers_for_rows(
         k = int(np.argmax(bad))
         raise ValueError(f"{name}[{k}] is {array[k]}; {wanted} is wanted")
     return array
-
-
-def answers(name: str, value: Any, size: int) -> NDArray[np.bool_]:
-    """True and False, or 1 and 0, (size,) bool: a copy."""
-    wanted = f"({size},) of True and False, or 1 and 0, is wanted, one for each row of contrasts"
-    array = as_array(name, value, "no array of answers", wanted)
-    if array.shape != (size,):
-        raise ValueError(f"{name} has shape {array.shape}; ({size},) is wanted, one for each row of contrasts")
-    if array.dtype.kind == "b":
-        return array.copy()
-    if array.dtype.kind not in "iufO":
-        raise ValueError(f"{name} has dtype {brief(array.dtype.str)}; {wanted}")
-    return np.array([answer(entry, f"{name}[{i}]") for i, entry in enumerate(array.tolist())], np.bool_)
 
 
 def real_numbers(name: str, value: Any, shape: str = "") -> NDArray[np.float64]:
