@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from types import TracebackType
 from typing import Any
@@ -13,40 +14,46 @@ SMALL = 48
 
 
 class _OneThread:
-    """Keeps BLAS to one thread for as long as anybody is inside, whatever thread that is.
+    """Keeps BLAS to one thread for whoever is inside; others wait at the door.
 
     With more, the last bits of a sum depend on how many there are; and where other processes are at work they wait for
-    each other: a factorisation of 384 features that takes 6 ms took 30 to 900 on two busy processors.
-
-    How many threads there are is the process's affair. So the first that comes in sets it, and the last that goes out
-    sets it back.
+    each other: a factorisation of 384 features that takes 6 ms took 30 to 900 on two busy processors. How many threads
+    there are is the process's affair, hence the door.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_inside = 0
         self._controller: Any = None
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)  # whoever was inside is not there
+
+    def _begin(self) -> None:
+        self._door, self._depth = threading.RLock(), 0
         self._limit: Any = None
 
     def __enter__(self) -> None:
-        with self._lock:
-            self._n_inside += 1
-            if self._n_inside == 1:
-                if self._controller is None:
-                    import scipy.linalg  # so that its BLAS is there when the controller looks for all that are
-                    from threadpoolctl import ThreadpoolController
-
-                    del scipy
-                    self._controller = ThreadpoolController().select(user_api="blas")
-                self._limit = self._controller.limit(limits=1)
+        self._door.acquire()
+        self._depth += 1
+        if self._depth == 1:
+            self._limit = self._blas().limit(limits=1).__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                self._limit.restore_original_limits()
+        self._depth -= 1
+        if self._depth == 0 and self._limit is not None:
+            self._limit.__exit__(kind, error, trace)
+        self._door.release()
+
+    def _blas(self) -> Any:
+        """All BLAS libraries that there are, found once."""
+        if self._controller is None:
+            import scipy.linalg  # so that its BLAS is there when the controller looks for all that are
+            from threadpoolctl import ThreadpoolController
+
+            del scipy
+            self._controller = ThreadpoolController().select(user_api="blas")
+        return self._controller
 
 
 class _AsItIs:

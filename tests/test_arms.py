@@ -14,6 +14,8 @@ from inside import snapshot, state_of
 from twins import LINEAR, SAMPLERS, STAGED
 
 import fastcolst as fc
+from fastcolst.policies import linear
+from fastcolst.policies.stages import policy as stages
 
 ROWS = np.random.default_rng(0).normal(size=(5, 3))
 FEATURES = ["price", "size", "age"]
@@ -286,6 +288,21 @@ def test_a_batch_leaves_the_matrices_of_every_policy_to_the_last_bit(name: str) 
     for duel in duels:
         if not duel.is_self:
             policy.update(duel, True)
+
+
+@pytest.mark.parametrize("name", SEEING)
+def test_a_batch_counts_on_where_arms_are_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With position=True M has a coordinate more, 1 in each contrast."""
+    counted = []
+    for module in (linear, stages):
+        monkeypatch.setattr(module, "count_contrast", lambda gram, factor, z, work: counted.append((gram.shape, *z)))
+    policy = a_policy(name, position=True)
+    rng = np.random.default_rng(5)
+    for _ in range(100):  # until choices come from later stages, where there are some
+        policy.update(policy.select(rng.normal(size=(5, 3))), bool(rng.integers(2)))
+    for _ in range(20):
+        policy.select_batch(rng.normal(size=(2, 5, 3)))
+    assert counted and all(shape == (4, 4) and len(z) == 4 and z[-1] == 1.0 for shape, *z in counted)
 
 
 def test_a_batch_shows_more_pairs_than_as_many_choices() -> None:

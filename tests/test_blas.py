@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401 - its BLAS as well
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from fastcolst._blas import SMALL, one_thread
 
@@ -21,9 +23,11 @@ def n_threads() -> set[int]:
 
 @pytest.fixture(autouse=True)
 def two_threads():
-    limits = threadpool_limits(limits=2, user_api="blas")  # not as a context, in which this thread alone may change it
+    limits = threadpool_limits(limits=2, user_api="blas")
     if n_threads() != {2}:
         pytest.skip("this BLAS has one thread")
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)  # or no other thread could change it
     yield
     limits.restore_original_limits()
 
@@ -45,7 +49,35 @@ def test_an_error_inside_gives_back_what_was():
     assert n_threads() == {2}
 
 
-def test_the_last_of_several_threads_gives_back_what_was():
+def test_threads_take_turns():
+    inside, leave, order = threading.Event(), threading.Event(), []
+
+    def stay():
+        with one_thread(SMALL + 1):
+            order.append(n_threads())
+            inside.set()
+            leave.wait(30)
+            order.append("out")
+
+    def follow():
+        with one_thread(SMALL + 1):
+            order.append(n_threads())
+
+    first, second = threading.Thread(target=stay), threading.Thread(target=follow)
+    first.start()
+    assert inside.wait(30)
+    second.start()
+    second.join(0.05)
+    assert second.is_alive()
+    leave.set()
+    first.join()
+    second.join()
+    assert order == [{1}, "out", {1}] and n_threads() == {2}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_finds_the_door_open():
     inside, leave = threading.Event(), threading.Event()
 
     def stay():
@@ -56,9 +88,11 @@ def test_the_last_of_several_threads_gives_back_what_was():
     thread = threading.Thread(target=stay)
     thread.start()
     assert inside.wait(30)
-    with one_thread(SMALL + 1):
-        pass
-    assert n_threads() == {1}
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        with one_thread(SMALL + 1):
+            os._exit(0)
     leave.set()
     thread.join()
-    assert n_threads() == {2}
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -16,6 +16,7 @@ from fastcolst.estimation.protocol import refresh
 from fastcolst.policies.duel import Asked
 from fastcolst.policies.kernels import count_contrast, decoded
 from fastcolst.policies.linear import LinearPolicy
+from fastcolst.policies.position import shown_first
 from fastcolst.policies.stages.state import EVERYONE, REASONS, StageState, memory_of
 from fastcolst.policies.state import linear_state
 
@@ -145,7 +146,8 @@ class StagewisePolicy(LinearPolicy):
             if stage == 1:
                 super()._count_on(asked)
             elif stage <= self.n_stages:
-                count_contrast(later.gram[stage - 2], later.factor[stage - 2], asked.contrast, self._state.scratch)
+                contrast = shown_first(asked.contrast) if self._position else asked.contrast
+                count_contrast(later.gram[stage - 2], later.factor[stage - 2], contrast, self._state.scratch)
 
     def _end_exploration(self) -> bool:
         if self._state.counters["exploration_end"] >= 0:
