@@ -298,7 +298,7 @@ def test_a_batch_counts_on_where_arms_are_shown(name: str, monkeypatch: pytest.M
         monkeypatch.setattr(module, "count_contrast", lambda gram, factor, z, work: counted.append((gram.shape, *z)))
     policy = a_policy(name, position=True)
     rng = np.random.default_rng(5)
-    for _ in range(100):  # until choices come from later stages, where there are some
+    for _ in range(220):  # until choices come from later stages, where there are some
         policy.update(policy.select(rng.normal(size=(5, 3))), bool(rng.integers(2)))
     for _ in range(20):
         policy.select_batch(rng.normal(size=(2, 5, 3)))
