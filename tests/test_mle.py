@@ -527,10 +527,11 @@ def test_a_pass_without_the_information_finds_the_same_maximum():
     evidence.progress["kappa"] = 0.05  # as it is learned to be
     before, _, penalised = off(objective, evidence)
     factor, built = evidence.factor.copy(), evidence.features["built"].copy()
+    n_before, n_old = (int(evidence.progress[name]) for name in ("passes", "since_renewal"))
     solve(objective, Settings(), evidence, 1e-3)
     np.testing.assert_array_equal(evidence.factor, factor)
     np.testing.assert_array_equal(evidence.features["built"], built)
-    assert evidence.progress["since_renewal"] == 1
+    assert evidence.progress["passes"] == n_before + 1 and evidence.progress["since_renewal"] == n_old + 1
     assert off(objective, evidence)[0] < 0.1 * before
     evidence.progress["since_renewal"] = 10**9  # now it is old
     solve(objective, Settings(), evidence, 1e-3)

@@ -304,7 +304,8 @@ def test_quasi_variances_minimise_errors_of_logarithms(seed, n):
     residuals = (np.log(found[i] + found[j]) - np.log(v[i, j])) / (found[i] + found[j])
     np.add.at(gradient, i, residuals)
     np.add.at(gradient, j, residuals)
-    np.testing.assert_allclose(gradient * np.abs(found).mean(), 0.0, atol=1e-8)
+    # squares are told apart to 1e-16 of their size, and so their slopes to 1e-8
+    np.testing.assert_allclose(gradient * np.abs(found).mean(), 0.0, atol=1e-7)
 
 
 def test_quasi_standard_errors_tell_errors_of_differences():
@@ -623,7 +624,6 @@ def test_equal_battles_become_one_row_with_trials():
 def test_a_million_battles_take_less_than_a_gigabyte():
     code = textwrap.dedent(
         """
-        import resource
         import numpy as np, pandas as pd
         import fastcolst as fc
         rng = np.random.default_rng(0)
@@ -638,11 +638,11 @@ def test_a_million_battles_take_less_than_a_gigabyte():
         ranking = found.ranking()
         errors = found.theta - utilities + utilities.mean()
         assert 0.8 < np.std(errors / found.standard_errors) < 1.2
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
         """
     )
     if sys.platform != "linux":
-        pytest.skip("ru_maxrss has other units elsewhere")
+        pytest.skip("no other system tells it like this")
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=dict(os.environ)
     )

@@ -61,6 +61,7 @@ def simulate(horizon: int, policies: Any = POLICIES, **options: Any) -> fc.Resul
     return fc.simulate(policies, SCENARIO, horizon, runs=2, rng=3, checkpoints=range(1, horizon + 1), **options)
 
 
+@pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")  # which is no matter here
 @pytest.mark.parametrize("label", ["sgd", "mle", "at once", "stages", "MaxInP"])
 def test_they_are_what_a_loop_by_hand_adds_up(label):
     horizon = rounds(300, 60)

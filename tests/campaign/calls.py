@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numpy.random import Generator
+from test_aslib import FILES as ASLIB
 from twins import CLASSES
 
 import fastcolst as fc
@@ -83,11 +84,13 @@ CALLED_BY_KERNELS = frozenset(
         "OnlineNewton": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
         "Scenario": ("start",),
         "ScoredArms": ("start",),
-        **dict.fromkeys(REGISTRY, ("fresh_for", "play")),
+        **dict.fromkeys(REGISTRY, ("fresh_for", "play", "retract")),
+        "CoLSTIM": ("fresh_for", "play"),
     }.items()
     for method in methods
 )
-"""What a model, an estimator, a problem and a policy must have for ours: for people who write one, not for callers."""
+"""What a model, an estimator, a problem and a policy must have for ours, for people who write one and not for callers;
+and what those of the policies here that keep no history refuse."""
 
 MADE_BY_OURS = frozenset(
     {"Duel", "Fit", "PendingDuel", "StudyResult", "Summary", *(name for name in fc.__all__ if name.endswith("Error"))}
@@ -157,6 +160,8 @@ class World:
         self.replayed = fc.replay(self.player("CoLSTIM sgd", 0), self.log)
         self.result.save(folder / "result.parquet")
         self.player("CoLSTIM sgd", 1).save(folder / "policy.npz")
+        for name, text in ASLIB.items():
+            (folder / name).write_text(text)
         np.savez(folder / "log.npz", Z=rng.normal(size=(12, D)), y=rng.integers(2, size=12), year=np.arange(12))
         np.savez(folder / "pairs.npz", a=rng.normal(size=(9, D)), b=rng.normal(size=(9, D)), won=np.arange(9) % 2)
         self.table = {
@@ -522,9 +527,13 @@ def points() -> list[Point]:
         if issubclass(cls, LinearPolicy):
             methods += ["learn", "learn_and_predict", "utilities", "widths", "probability"]
         methods += [method for method in ("stage",) if hasattr(cls, method)]
-        found += [Point(f"{cls.__name__}.{method}", _method(label, method), 2) for method in methods]
-        if issubclass(cls, LinearPolicy):  # of which not all keep what they learned
-            found.append(Point(f"{cls.__name__}.retract", _method(label, "retract"), 1, (AttributeError,)))
+        alone = {"update_batch": ("duel",)}  # what an entry of duels is called
+        found += [
+            Point(f"{cls.__name__}.{method}", _method(label, method), 2, (), alone.get(method, ()))
+            for method in methods
+        ]
+        if label == "CoLSTIM mle":
+            found.append(Point(f"{cls.__name__}.retract", _method(label, "retract"), 1))
         found.append(Point(f"{cls.__name__}.save", _method(label, "save"), 0.2, (OSError,)))
         if hasattr(cls, "from_theorem"):
             found.append(Point(f"{cls.__name__}.from_theorem", _theorem(cls), 1))

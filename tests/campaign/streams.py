@@ -169,7 +169,7 @@ def run(campaign: Campaign) -> Iterator[Tally]:
         estimators = {
             "SGD": fc.SGD(radius=1.0),
             "OnlineNewton": fc.OnlineNewton(history=min(2000, n // 10)),
-            "MLE": fc.MLE(TOLERANCE),
+            "MLE": fc.MLE(TOLERANCE, ridge=0.0),
         }
         for name, estimator in estimators.items():
             policy, done = fc.CoLSTIM(d, n_arms=2, exploration_rounds=0, estimator=estimator, ridge=ridge), 0
