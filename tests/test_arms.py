@@ -404,6 +404,50 @@ def test_lists_dicts_and_frames_are_pools_and_keys_come_along() -> None:
     assert isinstance(pools[1], Mapping)
 
 
+def pools_of(name: str) -> list[Any]:
+    """Two pools of one kind that name their features, the second in another order."""
+    frames = [pd.DataFrame(ROWS, list("abcde"), FEATURES), pd.DataFrame(ROWS[:3] + 1.0, list("xyz"), FEATURES)]
+    frames[1] = frames[1][FEATURES[::-1]]
+    if name == "polars":
+        polars = pytest.importorskip("polars")
+        return [polars.from_pandas(frame) for frame in frames]
+    if name == "arrow":
+        arrow = pytest.importorskip("pyarrow")
+        return [arrow.Table.from_pandas(frame, preserve_index=False) for frame in frames]
+    return frames if name == "pandas" else [{key: frame.loc[key] for key in frame.index} for frame in frames]
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("name", ["pandas", "polars", "arrow", "dict"])
+def test_each_pool_of_a_batch_is_looked_at_as_contexts_are(name: str, kind: Any) -> None:
+    policy, twin = a_policy("CoLSTIM"), a_policy("CoLSTIM")
+    pools = pools_of(name)
+    duels = policy.select_batch(kind(pools))
+    alone = twin.select(pools[0])
+    assert policy.feature_names == twin.feature_names == tuple(FEATURES)
+    assert (duels[0].first, duels[0].second) == (alone.first, alone.second)
+    rows = [ROWS, ROWS[:3] + 1.0]
+    for duel, pool, keys in zip(duels, rows, ["abcde", "xyz"], strict=True):
+        np.testing.assert_array_equal(duel.contrast, pool[duel.first] - pool[duel.second])
+        named = (keys[duel.first], keys[duel.second]) if name in ("pandas", "dict") else (None, None)
+        assert (duel.first_key, duel.second_key) == named
+    before = snapshot(policy)
+    strange = pd.DataFrame(ROWS, columns=["price", "size", "weight"])
+    with pytest.raises(ValueError, match=r"contexts lacks 'age' and has also 'weight'"):
+        policy.select_batch([pools[0], strange])
+    with pytest.raises(ValueError, match=r"size is 2; none is wanted"):
+        policy.select_batch(kind(pools), size=2)
+    assert snapshot(policy) == before
+
+
+def test_a_list_of_named_rows_is_one_pool() -> None:
+    rows = [pd.Series(row, FEATURES) for row in ROWS]
+    policy = a_policy("CoLSTIM")
+    assert len(policy.select_batch(rows, size=2)) == 2 and policy.feature_names == tuple(FEATURES)
+    with pytest.raises(ValueError, match=r"contexts has .*"):
+        policy.select_batch([dict(zip(FEATURES, row, strict=True)) for row in ROWS])  # records, not pools
+
+
 def test_no_more_than_may_wait() -> None:
     policy = fc.CoLSTIM(3, estimator="sgd", ridge=1.0, max_pending=4, rng=1)
     with pytest.raises(ValueError, match=r"size is 5; at most max_pending=4 duels at once are wanted"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,9 @@ class Batches(Simulated):
     _buffers: Buffers
     _exploring: bool
 
-    def select_batch(self, contexts: ArrayLike, size: int | None = None) -> list[Duel]:
+    def select_batch(
+        self, contexts: ArrayLike | Mapping[Any, ArrayLike] | Sequence[Any], size: int | None = None
+    ) -> list[Duel]:
         """Choose several duels at once, as for raters who ask at the same time.
 
         Each is a round with a token of its own, and is answered like any other. In the Gram matrix M of the later
@@ -35,11 +38,11 @@ class Batches(Simulated):
 
         Parameters
         ----------
-        contexts : (n_arms, n_features) or (m, n_arms, n_features) array_like of real numbers
-            One pool of arms, from which ``size`` duels are chosen, with keys as in :meth:`Policy.select`; or the arms
-            of m requests, one duel for each.
+        contexts : (n_arms, n_features) or (m, n_arms, n_features) array_like of real numbers, or a list of m pools
+            One pool of arms as in :meth:`Policy.select`, from which ``size`` duels are chosen; or the arms of m
+            requests, one duel for each: an array, or a list of arrays, data frames or dicts, each as in ``select``.
         size : int, optional
-            How many duels of one pool; not given where contexts has three dimensions.
+            How many duels of one pool; not given for m requests.
 
         Returns
         -------
@@ -130,19 +133,22 @@ class Batches(Simulated):
 def _pools_of(contexts: Any, size: Any) -> list[Arms]:
     """The arms of each duel of a batch."""
     n_duels = None if size is None else count("size", size)
-    if getattr(contexts, "ndim", 2) != 3 and not _is_deep(contexts):
+    if not _is_deep(contexts):
         arms = arms_of(contexts)
         if n_duels is None:
             raise ValueError(f"size is None; for one pool of arms, {brief(arms.contexts.shape)}, a number is wanted")
         return [arms] * n_duels
     if n_duels is not None:
         raise ValueError(f"size is {n_duels}; none is wanted where contexts has one pool of arms for each duel")
-    return [arms_of(pool) for pool in as_array("contexts", contexts, "not (m, n_arms, n_features)", "that is wanted")]
+    if type(contexts) not in (list, tuple):
+        contexts = as_array("contexts", contexts, "not (m, n_arms, n_features)", "that is wanted")
+    return [arms_of(pool) for pool in contexts]  # one by one: names and keys are each pool's own
 
 
 def _is_deep(contexts: Any) -> bool:
-    """Whether lists are three deep."""
+    """Whether these are pools rather than one: dicts or data frames in a list, or three dimensions."""
     depth = 0
-    while type(contexts) in (list, tuple) and contexts:
+    while type(contexts) in (list, tuple) and contexts and depth < 3:
         contexts, depth = contexts[0], depth + 1
-    return depth + getattr(contexts, "ndim", 0) >= 3
+    is_pool = isinstance(contexts, Mapping) or hasattr(contexts, "columns") or hasattr(contexts, "column_names")
+    return depth + (2 if is_pool else getattr(contexts, "ndim", 0)) >= 3
