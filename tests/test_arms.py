@@ -234,6 +234,46 @@ def test_a_mask_with_an_index_must_have_the_frames() -> None:
     assert policy.select(frame, available=mask.astype(object)).first_key != frame["price"].idxmin()
 
 
+LABELLED: dict[str, tuple[Any, Any]] = {
+    "a dict": (dict(zip("abcde", ROWS, strict=True)), None),
+    "keys": (ROWS, list("abcde")),
+    "an index and keys": (pd.DataFrame(ROWS), list("abcde")),
+    "a frame": (pd.DataFrame(ROWS, list("abcde")), None),
+    "tuples": (ROWS, [("x", key) for key in "abcde"]),
+    "numbers": (ROWS, [3, 1, 0, 4, 2]),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_a_mask_is_never_taken_by_place_where_its_index_says_another(name: str) -> None:
+    contexts, keys = LABELLED[name]
+    policy = a_policy("CoLSTIM")
+    labels = list(keys or contexts.keys() if isinstance(contexts, dict) else keys or contexts.index)
+    index = pd.MultiIndex.from_tuples(labels) if name == "tuples" else pd.Index(labels)
+    mask = pd.Series([True, False, True, True, False], index)
+    for _ in range(10):
+        duel = policy.select(contexts, available=mask, keys=keys)
+        assert mask[duel.first_key] and mask[duel.second_key]
+    before = snapshot(policy)
+    for other in (mask[::-1], mask.iloc[[1, 0, 2, 3, 4]], mask.set_axis(list("vwxyz")), mask.astype(object)[::-1]):
+        with pytest.raises(ValueError, match=r"available has another index than contexts.*wanted"):
+            policy.select(contexts, available=other, keys=keys)
+    assert snapshot(policy) == before
+    duel = policy.select(contexts, available=mask[::-1].to_numpy(), keys=keys)  # without labels the place counts
+    assert mask[::-1].to_numpy()[[duel.first, duel.second]].all()
+
+
+def test_columns_of_one_table_fit_each_other() -> None:
+    table = pd.DataFrame(ROWS, columns=FEATURES).assign(name=list("abcde"), stock=[True, False, True, True, False])
+    policy = a_policy("CoLSTIM")
+    for shuffled in (table, table.sample(frac=1.0, random_state=1)):
+        for contexts in (shuffled[FEATURES], shuffled[FEATURES].to_numpy()):
+            duel = policy.select(contexts, available=shuffled["stock"], keys=shuffled["name"])
+            assert duel.first_key in "acd" and duel.second_key in "acd"
+    with pytest.raises(ValueError, match=r"keys has another index than contexts; .*wanted"):
+        policy.select(table[FEATURES], keys=table["name"][::-1])
+
+
 # --- several duels at once ----------------------------------------------------------------------------------
 
 

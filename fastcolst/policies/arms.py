@@ -40,7 +40,6 @@ def arms_of(contexts: Any, available: Any = None, keys: Any = None) -> Arms:
     ValueError
         For what :meth:`fastcolst.Policy.select` refuses of ``available`` and ``keys``, or contexts without numbers.
     """
-    own = keys_of(contexts)
     if isinstance(contexts, Mapping):
         if keys is not None:
             raise ValueError(
@@ -50,8 +49,11 @@ def arms_of(contexts: Any, available: Any = None, keys: Any = None) -> Arms:
     else:
         rows, labels = features_of("contexts", contexts, "(n_arms, n_features)")
     n_arms = len(rows) if rows.ndim else 0
-    given = own if keys is None else _checked_keys(keys, n_arms)
-    return Arms(rows, labels, given, None if available is None else _available_rows(available, contexts, n_arms))
+    given = keys_of(contexts) if keys is None else _checked_keys(keys, n_arms)
+    index, keys_index, available_index = (looked_at(_index_of, value) for value in (contexts, keys, available))
+    _check_order("keys", keys_index, index)
+    _check_order("available", available_index, index, keys_index, given)
+    return Arms(rows, labels, given, None if available is None else _available_rows(available, n_arms))
 
 
 def keys_of(contexts: Any) -> Keys | None:
@@ -67,9 +69,22 @@ def keys_of(contexts: Any) -> Keys | None:
 
 
 def _index_of(value: Any) -> Any:
-    """The index of a data frame; None where there is none, or where it is a method, as of lists."""
-    index = getattr(value, "index", None) if hasattr(value, "columns") else None
-    return None if callable(index) else index
+    """The index of a pandas data frame or Series; None where there is none, or where it is something else.
+
+    Of a list it is a method, of an xarray it may be a coordinate.
+    """
+    index = getattr(value, "index", None)
+    return index if hasattr(index, "get_indexer") else None
+
+
+def _check_order(name: str, index: Any, *labels: Any) -> None:
+    """Refuse what has an index of its own that is none of the arms' labels: by place it would be of other arms."""
+    known = [list(own) for own in labels if own is not None]
+    if index is not None and known and list(index) not in known:
+        raise ValueError(
+            f"{name} has another index than contexts; the same arms in the same order are wanted, or an array, which "
+            "has no index"
+        )
 
 
 def _checked_keys(value: Any, n_arms: int) -> Keys:
@@ -93,7 +108,7 @@ def _checked_keys(value: Any, n_arms: int) -> Keys:
     return tuple(listed)
 
 
-def _available_rows(value: Any, contexts: Any, n_arms: int) -> NDArray[np.int64]:
+def _available_rows(value: Any, n_arms: int) -> NDArray[np.int64]:
     wanted = f"True or False for each of the {n_arms} arms is wanted"
     mask = as_array("available", value, "no mask", wanted)
     if mask.dtype.kind == "O" and all(isinstance(entry, (bool, np.bool_)) for entry in mask.ravel().tolist()):
@@ -102,14 +117,6 @@ def _available_rows(value: Any, contexts: Any, n_arms: int) -> NDArray[np.int64]
         raise ValueError(f"available is {brief(value)}, of {mask.dtype.name}; {wanted}")
     if mask.shape != (n_arms,):
         raise ValueError(f"available has shape {mask.shape}; {wanted}")
-    index, rows = getattr(value, "index", None), looked_at(_index_of, contexts)
-    if (
-        index is not None
-        and rows is not None
-        and not callable(index)
-        and looked_at(list, index) != looked_at(list, rows)
-    ):
-        raise ValueError("available has another index than contexts; the same arms in the same order are wanted")
     if not mask.any():
         raise ValueError("available has no arm; at least one True is wanted")
     return np.flatnonzero(mask)

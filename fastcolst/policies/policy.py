@@ -121,7 +121,8 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         contexts : (n_arms, n_features) array_like of real numbers, or a dict {key: (n_features,) array_like}
             One row for each arm; finite. Not modified.
         available : (n_arms,) array_like of bool, optional
-            Which arms may be shown; None: all. ``first`` and ``second`` are rows of all.
+            Which arms may be shown; None: all. ``first`` and ``second`` are rows of all. A pandas Series must have the
+            arms' labels as its index, in their order: the keys, or the data frame's index.
         keys : sequence of hashables, optional
             Names of the arms, one for each; the duel has those of its two as ``first_key`` and ``second_key``. None:
             those of a dict, or the index of a pandas data frame unless it is the default one, which counts the rows.
