@@ -109,6 +109,25 @@ def test_what_are_no_keys_is_refused(keys: Any, message: str) -> None:
     assert snapshot(policy) == before
 
 
+def test_an_index_that_names_two_arms_alike_is_refused_as_keys_are() -> None:
+    policy = a_policy("CoLSTIM")
+    frame = pd.DataFrame(ROWS, list("abcbe"), FEATURES)
+    before = snapshot(policy)
+    message = (
+        r"contexts\.index\[3\] is 'b' as contexts\.index\[1\] is; a key of its own is wanted for each \(contexts\."
+    )
+    for call in (
+        lambda: policy.select(frame),
+        lambda: policy.select_batch(frame, size=2),
+        lambda: policy.select_batch([frame]),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert snapshot(policy) == before
+    assert policy.select(frame, keys=list("vwxyz")).first_key in set("vwxyz")
+    assert policy.select(frame.reset_index(drop=True)).first_key is None
+
+
 # --- which arms are available -------------------------------------------------------------------------------
 
 

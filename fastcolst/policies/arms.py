@@ -65,7 +65,7 @@ def keys_of(contexts: Any) -> Keys | None:
     index = looked_at(_index_of, contexts)
     if index is None or (type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)):
         return None
-    return tuple(index)
+    return _keys_of_their_own("contexts.index", list(index), " (contexts.reset_index(drop=True) has none)")
 
 
 def _index_of(value: Any) -> Any:
@@ -95,15 +95,21 @@ def _checked_keys(value: Any, n_arms: int) -> Keys:
         raise ValueError(f"keys is {brief(value)}; {wanted}")
     if len(listed) != n_arms:
         raise ValueError(f"keys has {len(listed)} entries and contexts has {n_arms} arms; {wanted}")
+    return _keys_of_their_own("keys", listed)
+
+
+def _keys_of_their_own(name: str, listed: list[Any], cure: str = "") -> Keys:
+    """The keys, of which no two are equal; opens with the name otherwise."""
     places: dict[Hashable, int] = {}
     for place, key in enumerate(listed):
         if looked_at(hash, key) is None:
             raise ValueError(
-                f"keys[{place}] is {brief(key)}, which cannot be hashed; a text, a number or a tuple is wanted"
+                f"{name}[{place}] is {brief(key)}, which cannot be hashed; a text, a number or a tuple is wanted"
             )
         if places.setdefault(key, place) != place:
             raise ValueError(
-                f"keys[{place}] is {brief(key)} as keys[{places[key]}] is; a key of its own is wanted for each"
+                f"{name}[{place}] is {brief(key)} as {name}[{places[key]}] is; a key of its own is wanted for "
+                f"each{cure}"
             )
     return tuple(listed)
 

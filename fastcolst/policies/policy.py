@@ -125,7 +125,8 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             arms' labels as its index, in their order: the keys, or the data frame's index.
         keys : sequence of hashables, optional
             Names of the arms, one for each; the duel has those of its two as ``first_key`` and ``second_key``. None:
-            those of a dict, or the index of a pandas data frame unless it is the default one, which counts the rows.
+            those of a dict, or the index of a pandas data frame unless it is the default one, which counts the rows. No
+            two are equal.
 
         Returns
         -------
