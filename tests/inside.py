@@ -6,6 +6,9 @@ Apart from what stands here tests speak to policies as people do; those of the e
 from __future__ import annotations
 
 import copy
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,3 +121,31 @@ def choice_for(policy: fc.Policy, contexts: np.ndarray, raw: np.ndarray) -> tupl
     policy._drawn_for = policy.round + 1
     duel = policy.select(contexts)
     return duel.first, duel.second
+
+
+def interrupted(call: Callable[[], object], after: int, files: Collection[str] = ()) -> bool:
+    """Call, and let Ctrl-C come when so many lines of the library's Python have run; whether it came.
+
+    Of its files of some names only, if any: where kernels are not compiled, these leave out what no Ctrl-C interrupts.
+    """
+    lines = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal lines
+        path = frame.f_code.co_filename
+        if "fastcolst" not in path or (files and Path(path).name not in files):
+            return None
+        if event == "line":
+            lines += 1
+            if lines > after:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False

@@ -13,7 +13,6 @@ import math
 import pickle
 import pydoc
 import re
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from conftest import rounds
-from inside import arrays, index_twin_of, rule_of, snapshot
+from inside import arrays, index_twin_of, interrupted, rule_of, snapshot
 from twins import DEFAULTS, SCORES, STAGED
 
 import fastcolst as fc
@@ -834,30 +833,6 @@ def test_a_warning_that_is_an_error_leaves_a_log_unlearned():
     assert [name for name in before if after[name] != before[name]] == ["_warned_singular"]
     policy.learn(*log)  # it was told
     assert policy.gram[0, 0] == 10.0
-
-
-def interrupted(call, after):
-    """Call, and let Ctrl-C come when so many lines of the library's Python have run; whether it came."""
-    lines = 0
-
-    def trace(frame, event, _):
-        nonlocal lines
-        if "fastcolst" not in frame.f_code.co_filename:
-            return None
-        if event == "line":
-            lines += 1
-            if lines > after:
-                raise KeyboardInterrupt
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(None)
-    return False
 
 
 @pytest.mark.jit  # a compiled kernel is not interrupted

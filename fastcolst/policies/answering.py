@@ -95,15 +95,16 @@ class Answering(Simulated):
             raise ValueError(f"raters has {len(by)} entries for {m} duels; one for each is wanted")
         by = [self._kept_rater(rater) for rater in by]
         with self._lock:
+            self._end_interrupted()  # what was learned waits no longer
             batch = self._waiting(zip(shown, shares, counted, by, strict=True))
-            kept, waiting = self._kept(), self._pending.kept()
+            kept, book = self._kept(), self._pending.kept()
             self._catch_up()
             try:
                 for answer in batch.values():
                     self._learn(answer)
                 self._pending.drop_all(batch)
             except BaseException:
-                self._pending.go_back(waiting)
+                self._pending.go_back(book)
                 self._go_back(kept)
                 raise
 
@@ -138,15 +139,14 @@ class Answering(Simulated):
 
         Returns the round that waits no longer for its answer, or 0 where there is none.
         """
-        interrupted, self._answering = self._answering, None
-        if interrupted is None:
-            return 0
-        round_, n_answered, share, rater = interrupted
-        if not self._answered.item() > n_answered:
-            return 0
-        if self._n_kept is not None:
-            self._learned.note(round_, share, rater, self._n_kept.item())
-        return round_ if self._pending.drop(round_) else 0
+        interrupted, ended = self._answering, 0
+        if interrupted is not None and self._answered.item() > interrupted[1]:
+            round_, _, share, rater = interrupted
+            if self._n_kept is not None:
+                self._learned.note(round_, share, rater, self._n_kept.item())
+            ended = round_ if self._pending.drop(round_) else 0
+        self._answering = None  # at last: Ctrl-C may come here too
+        return ended
 
     def _learn_unasked(self) -> None:
         self._end_interrupted()

@@ -75,16 +75,17 @@ class Batches(Simulated):
             # a warning that was given stays given: its flag is not taken back
             attributes = {k: v for k, v in vars(self).items() if not k.startswith("_warned")}
             before, noise, raw = snapshot(self._state), self._rng.bit_generator.state, self._buffers.raw.copy()
+            book = self._pending.kept()
             try:
                 chosen = self._choose_all(pools)
+                self._pending.note_all(chosen)
             except BaseException:
                 rewind(before)
                 vars(self).update(attributes)
                 self._start(self._rule, before)
                 self._rng.bit_generator.state, self._buffers.raw[:] = noise, raw
+                self._pending.go_back(book)
                 raise
-            for asked in chosen:
-                self._pending.note(asked)
             return [asked.duel for asked in chosen]
 
     def _choose_all(self, pools: list[Arms]) -> list[Asked]:

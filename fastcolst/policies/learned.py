@@ -50,16 +50,17 @@ class Learned:
     def note(self, round_: int, share: float, rater: str | int | None, n_rows: int) -> None:
         """Note the answer to a duel, whose rows are those that a history of so many has beyond what is noted.
 
-        There is none for a zero contrast, of which nothing is learned, nor where the answer was noted already.
+        There is none for a zero contrast, of which nothing is learned. Noted twice it is noted once: where Ctrl-C came
+        in between, the second time tells the rest. Both rows of a tie are noted at once: one alone would be a win.
         """
         rounds = self.rounds
         n_new = n_rows - len(rounds)
-        if n_new > 0:
+        if n_new > 1:
+            rounds.extend((round_, -round_))
+        elif n_new > 0:
             rounds.append(round_ if share else -round_)
-            if n_new > 1:
-                rounds.append(-round_)
-            if rater is not None:
-                self.raters[round_] = rater
+        if rater is not None and rounds and abs(rounds[-1]) == round_:
+            self.raters[round_] = rater
 
     def rewind(self, n_rows: int) -> None:
         """Forget what was noted since there were so many rows."""
@@ -72,10 +73,13 @@ class Learned:
         places = np.flatnonzero(np.abs(np.frombuffer(self.rounds, np.int64)) == round_)
         return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
 
-    def forget(self, start: int, stop: int) -> None:
-        """Forget rows that are no longer there."""
-        self.raters.pop(abs(self.rounds[start]), None)
-        del self.rounds[start:stop]
+    def without(self, start: int, stop: int) -> Learned:
+        """The same without the rows of an answer; this one stays as it is."""
+        rest = Learned()
+        rest.rounds = self.rounds[:start] + self.rounds[stop:]
+        gone = abs(self.rounds[start])
+        rest.raters = {round_: rater for round_, rater in self.raters.items() if round_ != gone}
+        return rest
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -251,12 +255,17 @@ class Remembering:
             rule, state = self._rule, self._state
             memory = without(rule.estimator, state.memory, start, stop)
             gram, factor = self._added_up(*kept(rule.estimator, memory))
-            changed = state._replace(memory=memory, gram=gram, factor=factor)
+            changed = state._replace(counters=state.counters.copy(), memory=memory, gram=gram, factor=factor)
             if changed.estimate_is_stale(rule, True):
                 changed.refresh_estimate(rule)
-            self._learned.forget(start, stop)
-            self._start(rule, changed)
-            self._explore_anew()
+            before = vars(self).copy()
+            try:
+                self._learned = self._learned.without(start, stop)
+                self._start(rule, changed)
+                self._explore_anew()
+            except BaseException:  # Ctrl-C: of what was before nothing has changed in place
+                vars(self).update(before)
+                raise
 
     def _need_rows(self, name: str) -> None:
         """Refuse a method where the estimator keeps no rows of what it learns; note whose they are where it does."""

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from operator import attrgetter, lt
 from typing import Any
 from weakref import WeakSet
@@ -128,9 +128,16 @@ class Pending:
             self.last_self = duel
             return
         self._asked[self._last] = asked
-        if self.most is not None and len(self._asked) > self.most:
+        while self.most is not None and len(self._asked) > self.most:  # two, where Ctrl-C came in between
             self.discard(next(iter(self._asked)))
             self.expired += 1
+
+    def note_all(self, shown: Iterable[Asked]) -> None:
+        """Note duels that were shown together, in copies: who :meth:`kept` the book can go back to it."""
+        self._asked = self._asked.copy()
+        self._discarded, self._selves = Rounds(bytes(self._discarded)), Rounds(bytes(self._selves))
+        for asked in shown:
+            self.note(asked)
 
     def drop(self, round_: int) -> bool:
         """Let the duel of a round, which was answered, wait no longer; False when none did."""
@@ -140,13 +147,13 @@ class Pending:
         """Let the duels of some rounds, which were answered, wait no longer: of all of them, or of none."""
         self._asked = {round_: asked for round_, asked in self._asked.items() if round_ not in rounds}
 
-    def kept(self) -> dict[int, Asked]:
-        """What waits, to :meth:`go_back` to after :meth:`drop_all`."""
-        return self._asked
+    def kept(self) -> dict[str, Any]:
+        """The book, to :meth:`go_back` to: :meth:`drop_all` and :meth:`note_all` change nothing of it in place."""
+        return vars(self).copy()
 
-    def go_back(self, waiting: dict[int, Asked]) -> None:
-        """Let those wait that were :meth:`kept`."""
-        self._asked = waiting
+    def go_back(self, kept: dict[str, Any]) -> None:
+        """Become the book again that was :meth:`kept`."""
+        vars(self).update(kept)
 
     def discard(self, round_: int) -> None:
         """Give up the duel of a round, which waits."""

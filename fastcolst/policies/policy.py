@@ -353,6 +353,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             It is a self-duel, which is never pending.
         """
         with self._lock:
+            self._end_interrupted()
             asked = self._pending.find(duel)
             if asked is None:
                 raise ValueError(

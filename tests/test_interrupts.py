@@ -1,0 +1,194 @@
+"""Ctrl-C wherever it may come in what a policy notes: a call was made, or it was not."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from inside import interrupted, snapshot, state_of
+
+import fastcolst as fc
+
+FILES = ("answering.py", "batches.py", "learned.py", "linear.py", "pending.py", "policy.py", "simulated.py")
+"""Where things are noted; kernels are in others."""
+
+CONTEXTS = np.random.default_rng(0).normal(size=(12, 3, 2))
+
+
+def a_policy(**options: Any) -> tuple[fc.CoLSTIM, list[fc.Duel]]:
+    """A policy with four answers learned, and its duels: the last four wait."""
+    policy = fc.CoLSTIM(2, exploration_rounds=0, allow_self_duel=False, **{"ridge": 1.0, "rng": 1, **options})
+    duels = [policy.select(contexts) for contexts in CONTEXTS[:8]]
+    for i, duel in enumerate(duels[:4]):
+        policy.update(duel, (1, 0, 0.5, 1)[i], weight=1.0 + i, rater=f"r{i}")
+    return policy, duels
+
+
+def state(policy: fc.CoLSTIM) -> dict[str, Any]:
+    """Every byte of a policy, apart from the room in its history that was never written to."""
+    found, memory = snapshot(policy), state_of(policy).memory
+    if "history" in memory._fields:
+        found["_state"]["memory"]["history"]["blocks"] = memory.history.blocks[: memory.history.used[0]].tobytes()
+    return found
+
+
+def told(policy: fc.CoLSTIM, duels: list[fc.Duel]) -> list[Any]:
+    """Who answered which duel what, from the first on: rounds, since tokens differ between twins."""
+    log = policy.history()
+    assert len({*log.tokens}) == len(log.tokens), "each answer once"
+    rounds = [{duel.token: duel.round for duel in duels}[token] for token in log.tokens]
+    return [
+        rounds,
+        log.contrasts.tolist(),
+        log.wins.tolist(),
+        log.weights.tolist(),
+        log.raters,
+    ]
+
+
+def at_every_line(build: Callable[[], Any], check: Callable[[Any, str], None]) -> None:
+    """Let ``check`` look at what is left of what ``build`` made, whose call was interrupted after 0, 1, ... lines."""
+    after, came = 0, True
+    while came:
+        made, call = build()
+        came = interrupted(call, after, FILES)
+        check(made, f"after {after} lines")
+        after += 1
+    assert after > 10
+
+
+@pytest.mark.parametrize("options", [{}, {"position": True, "ridge": 0.0}])
+def test_an_answer_is_taken_out_with_all_that_was_noted_of_it_or_not_at_all(options: dict[str, Any]) -> None:
+    policy, duels = a_policy(**options)
+    states, logs = [state(policy)], [told(policy, duels)]
+    policy.retract(duels[0])
+    states, logs = [*states, state(policy)], [*logs, told(policy, duels)]
+
+    def build() -> Any:
+        made = a_policy(**options)
+        return made, lambda: made[0].retract(made[1][0])
+
+    seen = set()
+
+    def check(made: Any, where: str) -> None:
+        assert state(made[0]) in states, where
+        which = states.index(state(made[0]))
+        assert told(*made) == logs[which], where
+        seen.add(which)
+
+    at_every_line(build, check)
+    assert seen == {0, 1}
+
+
+@pytest.mark.parametrize("answer", [1, 0, 0.5])
+@pytest.mark.parametrize("then", ["update", "update_batch", "discard", "retract", "save", "learn"])
+def test_an_answer_is_noted_once_with_who_gave_it(answer: float, then: str, tmp_path: Any) -> None:
+    """Whatever comes next, and if Ctrl-C comes once more while it does."""
+    policy, duels = a_policy()
+    policy.update(duels[4], answer, weight=2.0, rater="ann")
+    expected, gram = told(policy, duels), policy.gram
+
+    def build() -> Any:
+        made = a_policy()
+        return made, lambda: made[0].update(made[1][4], answer, weight=2.0, rater="ann")
+
+    def next_call(policy: Any, duels: list[fc.Duel]) -> Callable[[], object]:
+        duel = duels[4]
+        calls: dict[str, Callable[[], object]] = {
+            "update": lambda: policy.update(duel, answer, weight=2.0, rater="ann"),
+            "update_batch": lambda: policy.update_batch([duel], [answer], [2.0], ["ann"]),
+            "discard": lambda: policy.discard(duel),
+            "retract": lambda: policy.retract(duel),
+            "save": lambda: policy.save(tmp_path / "policy.npz"),
+            "learn": lambda: policy.learn(np.zeros((1, 2)), np.zeros((1, 2))),
+        }
+        return calls[then]
+
+    def check(made: Any, where: str) -> None:
+        policy, duels = made
+        for _ in range(2):  # of the calls that change something one is refused or does nothing
+            try:
+                next_call(policy, duels)()
+            except ValueError:
+                assert then not in ("save", "learn"), where
+        if then == "save":
+            policy = fc.load_policy(tmp_path / "policy.npz")
+        log = policy.history()
+        n = sum(token == duels[4].token for token in log.tokens)
+        assert n <= 1, where
+        if then in ("update", "update_batch"):
+            assert told(policy, duels) == expected and policy.gram.tobytes() == gram.tobytes(), where
+        elif n:
+            assert told(policy, duels) == expected, where
+            with pytest.raises(fc.AlreadyAnsweredError):
+                policy.discard(duels[4].token)
+
+    at_every_line(build, check)
+
+
+def test_an_answer_that_is_interrupted_twice_is_noted_once() -> None:
+    policy, duels = a_policy()
+    policy.update(duels[4], 0.5, rater="ann")
+    expected = told(policy, duels)
+    first = 0
+    while True:
+        made, others = a_policy()
+        if not interrupted(lambda m=made, o=others: m.update(o[4], 0.5, rater="ann"), first, FILES):
+            break
+        second = 0
+        while True:
+            twin, duels = a_policy()
+            interrupted(lambda m=twin, o=duels: m.update(o[4], 0.5, rater="ann"), first, FILES)
+            came = False
+            with contextlib.suppress(fc.AlreadyAnsweredError):
+                came = interrupted(lambda m=twin, o=duels: m.update_batch([o[4]], [0.5], raters=["ann"]), second, FILES)
+            with contextlib.suppress(fc.AlreadyAnsweredError):
+                twin.update(duels[4], 0.5, rater="ann")
+            assert told(twin, duels) == expected, f"after {first} and {second} lines"
+            if not came:
+                break
+            second += 5
+        first += 1
+
+
+@pytest.mark.parametrize("options", [{}, {"max_pending": 5}, {"allow_self_duel": True, "estimator": "sgd"}])
+def test_duels_of_a_batch_wait_all_or_none(options: dict[str, Any]) -> None:
+    def prepared() -> fc.CoLSTIM:
+        policy = fc.CoLSTIM(2, **{"ridge": 1.0, "exploration_rounds": 0, "allow_self_duel": False, "rng": 1, **options})
+        for contexts in CONTEXTS[:3]:
+            policy.select(contexts)
+        return policy
+
+    policy = prepared()
+    states = [state(policy)]
+    policy.select_batch(CONTEXTS[4], size=4)
+    states.append(state(policy))
+    seen = set()
+
+    def build() -> Any:
+        made = prepared()
+        return made, lambda: made.select_batch(CONTEXTS[4], size=4)
+
+    def check(made: fc.CoLSTIM, where: str) -> None:
+        assert state(made) in states, where
+        seen.add(states.index(state(made)))
+        assert made.pending == len(made.pending_duels())
+
+    at_every_line(build, check)
+    assert seen == {0, 1}
+
+
+def test_no_more_wait_than_may_although_one_was_not_given_up_in_time() -> None:
+    def build() -> Any:
+        made, _ = a_policy(max_pending=8)
+        made.select_batch(CONTEXTS[8], size=4)
+        return made, lambda: made.select(CONTEXTS[9])
+
+    def check(made: fc.CoLSTIM, where: str) -> None:
+        made.select(CONTEXTS[10])
+        assert made.pending == 8, where
+
+    at_every_line(build, check)
