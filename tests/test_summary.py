@@ -88,6 +88,22 @@ def test_features_without_names_are_numbers() -> None:
     assert policy.summary().names == (0, 1) and "1 round," not in str(policy.summary())
 
 
+@pytest.mark.parametrize("name", [*LINEAR, *STAGED])
+def test_a_log_is_known_before_the_exploration_has_ended(name: str) -> None:
+    policy = POLICIES[name](2, n_arms=5, horizon=200, estimator="sgd", rng=1)
+    told = policy.summary()
+    assert np.all(np.isinf(told.standard_errors)) and told.best_known is told.least_known is None
+    assert str(told).endswith("best known: None, least known: None")
+    policy.learn(np.array([[1.0, 0.0], [2.0, 0.0]]), np.zeros((2, 2)))  # one direction of two
+    assert np.all(np.isinf(policy.summary().standard_errors)) and policy.summary().best_known is None
+    policy.learn(np.array([[0.0, 1.0]]), np.zeros((1, 2)))
+    before = snapshot(policy)
+    told = policy.summary()
+    assert policy.status == "exploring" and snapshot(policy) == before
+    np.testing.assert_allclose(told.standard_errors, [2.0 / np.sqrt(5.0), 2.0], rtol=1e-12)
+    assert (told.best_known, told.least_known) == (0, 1) and "best known: 0, least known: 1" in told._repr_html_()
+
+
 # --- locked in ----------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from fastcolst._compile import plain
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
+from fastcolst.kernels.linalg import inverse_factor
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.duel import Asked
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
@@ -386,9 +387,11 @@ class LinearPolicy(Remembering, Policy):
 
     def _coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         theta, state = self._of_features(self._estimate().theta).copy(), self._state
-        if not state.counters["factored"]:
+        # while pairs are random nobody needs the factor, and M may be invertible all the same
+        factor = state.factor if state.counters["factored"] else inverse_factor(state.gram)
+        if factor is None:
             return theta, np.full(len(theta), np.inf)
-        return theta, standard_errors(self._of_features(state.factor), self._rule.model)
+        return theta, standard_errors(self._of_features(factor), self._rule.model)
 
     def _note_lock_in(self) -> None:
         """Warn once when most of the choices that were looked at are self-duels without reason."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ class Summary:
         The coefficients.
     standard_errors : (d,) float64
         Of the coefficients, as the Gram matrix has them: sqrt((M^-1)_kk) / (2 f(0)). That is for answers between arms
-        that are about as good; answers that were easy to foresee tell less. inf until M was inverted.
+        that are about as good; answers that were easy to foresee tell less. inf while M is singular.
 
     Examples
     --------
@@ -65,13 +65,17 @@ class Summary:
 
     @property
     def best_known(self) -> Hashable:
-        """The feature of the smallest standard error; None where there is no estimate."""
-        return self.names[int(np.argmin(self.standard_errors))] if self.names else None
+        """The feature of the smallest standard error; None where none is finite, or there is no estimate."""
+        return self._name_at(np.argmin)
 
     @property
     def least_known(self) -> Hashable:
-        """The feature of the largest standard error; None where there is no estimate."""
-        return self.names[int(np.argmax(self.standard_errors))] if self.names else None
+        """The feature of the largest standard error; None where none is finite, or there is no estimate."""
+        return self._name_at(np.argmax)
+
+    def _name_at(self, place_in: Callable[[NDArray[np.float64]], Any]) -> Hashable:
+        errors = self.standard_errors
+        return self.names[int(place_in(errors))] if np.isfinite(errors).any() else None
 
     def _counts(self) -> str:
         counts = {"round": self.rounds, "duel": self.duels, "self-duel": self.self_duels}
