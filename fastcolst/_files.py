@@ -21,6 +21,7 @@ import os
 import re
 import secrets
 import stat
+import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -47,10 +48,13 @@ __all__ = [
     "read_json",
     "read_toml",
     "read_whole",
+    "remove_leftovers",
     "seal",
     "write_atomically",
 ]
 
+DAY = 86_400.0
+"""Seconds."""
 EXPANSION = 1_032
 """Bytes that deflate can make of one."""
 ALWAYS_GRANTED = 2**24
@@ -339,6 +343,21 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | memoryview) -> 
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened
         _sync_folder(target.parent)
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what :func:`write_atomically` left beside a file when it was killed, a day ago or earlier.
+
+    By then no writer is at work; if one was asleep for so long, its renaming fails and `path` is as it was. What cannot
+    be removed stays.
+    """
+    target, now = Path(os.path.realpath(path)), time.time()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(target.parent):
+            if re.fullmatch(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp", entry.name):
+                with contextlib.suppress(OSError):
+                    if now - entry.stat(follow_symlinks=False).st_mtime > DAY:
+                        Path(entry.path).unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -359,6 +360,27 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == ["policy.npz"]
     with pytest.raises(ValueError, match="path is 3; a path is wanted"):
         policy.save(3)
+
+
+def test_what_killed_processes_left_is_removed_a_day_later(tmp_path):
+    policy, path, now = fc.CoLSTIM(D, ridge=1.0, rng=1), tmp_path / "policy.npz", time.time()
+    names = {  # and how many hours ago each was written
+        ".policy.npz.0123456789abcdef.tmp": 25,
+        ".policy.npz.fedcba9876543210.tmp": 23,
+        ".other.npz.0123456789abcdef.tmp": 25,
+        ".policy_npz.0123456789abcdef.tmp": 25,
+        ".policy.npz.0123456789abcdef.tmp.txt": 25,
+        "mine.tmp": 25,
+    }
+    for name, age in names.items():
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (now - 3600 * age,) * 2)
+    (tmp_path / ".policy.npz.00000000000000ff.tmp").mkdir()  # which cannot be removed
+    os.utime(tmp_path / ".policy.npz.00000000000000ff.tmp", (0, 0))
+    policy.save(path)
+    left = {file.name for file in tmp_path.iterdir()}
+    assert left == names.keys() - {".policy.npz.0123456789abcdef.tmp"} | {path.name, ".policy.npz.00000000000000ff.tmp"}
+    fc.load_policy(path)
 
 
 # --- classes of one's own -------------------------------------------------------------------------------------

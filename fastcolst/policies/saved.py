@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import LARGEST, brief, count, path_text
 from fastcolst._code import Code, own_code
-from fastcolst._files import write_atomically
+from fastcolst._files import remove_leftovers, write_atomically
 from fastcolst._version import __version__
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.labels import label_as_json, label_from_json
@@ -58,7 +58,8 @@ class Saved(Simulated):
         Parameters
         ----------
         path : path
-            A file that is there is replaced once the new one is safely on disk, and not before.
+            A file that is there is replaced once the new one is safely on disk, and not before. What a process that was
+            killed more than a day ago left half-written beside it is removed.
 
         Raises
         ------
@@ -78,6 +79,7 @@ class Saved(Simulated):
         with self._lock:
             data = self._packed()
         write_atomically(path, data)
+        remove_leftovers(path)
 
     def _packed(self) -> memoryview:
         """The file."""
