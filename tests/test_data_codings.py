@@ -286,3 +286,85 @@ def test_a_log_that_names_the_winner_first_needs_no_column_that_says_so(tmp_path
         fc.read_log(path, **options)
     assert main(["replay", str(path), "--first", "winner_*", "--second", "loser_*", "--winner-first"]) == 0
     assert "the first always won: the table below counts each comparison in both orders" in capsys.readouterr().out
+
+
+# --- several sources ----------------------------------------------------------------------------------------
+
+
+def test_sources_that_mean_different_things_by_a_value_are_refused(tmp_path, capsys):
+    """-1 and 1 in one and 0 and 1 in another were read as -1, 0, 1, and losses became draws."""
+    signed, unit = table([-1, 1, -1]), table([1, 0, 0])
+    for sources, holdings in (
+        (
+            [signed, unit],
+            (r"\(path\[0\]\) holds -1 in 2 rows, 1 in 1 row", r"\(path\[1\]\) holds 0 in 2 rows, 1 in 1 r"),
+        ),
+        ([unit, signed], (r"\(path\[0\]\) holds 0 in 2 rows", r"\(path\[1\]\) holds -1 in 2 rows")),
+        (
+            [table([-1, 0, 1]), unit],
+            (r"\(path\[0\]\) holds -1 in 1 row, 0 in 1 row", r"\(path\[1\]\) holds 0 in 2 rows"),
+        ),
+        ([signed, signed, unit], (r"\(path\[0\]\) holds -1", r"\(path\[2\]\) holds 0")),
+        ([signed, table([0, 0])], (r"\(path\[0\]\) holds -1", r"\(path\[1\]\) holds 0 in 2 rows")),
+        ([unit, table(["left", "right"])], (r"\(path\[0\]\) holds 0", r"\(path\[1\]\) holds 'left' in 1 row")),
+    ):
+        with pytest.raises(ValueError, match=".*".join(holdings) + r".* Wanted is coding=\{"):
+            fc.read_log(sources, contrast="z")
+    log = fc.read_log([signed, unit], contrast="z", coding={-1: 0, 0: 0, 1: 1})
+    assert log.wins.tolist() == [False, True, False, True, False, False]
+    paths = [str(tmp_path / name) for name in ("old.csv", "new.csv")]
+    for path, frame in zip(paths, (signed, unit), strict=True):
+        frame.to_csv(path, index=False)
+    assert main(["replay", *paths, "--contrast", "z"]) == 2
+    said = capsys.readouterr().err
+    assert "old.csv' (path[0]) holds" in said and "new.csv' (path[1]) holds" in said
+    assert "--coding '-1=...,0=...,1=...'" in said
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ([[-1, 0, 1], [1, 1]], [False, True, True, True]),
+        ([[0, 1], [0, 0]], [False, True, False, False]),
+        ([[0, 0], [0, 1]], [False, False, False, True]),
+        ([[-1, 0, 1], [0, -1]], [False, True, False]),
+        ([["left", "right", "tie"], ["tie", "left"]], [True, False, True]),
+        ([[0, 1], ["1", "0"], [True, None]], [False, True, True, False, True]),
+    ],
+)
+def test_sources_that_mean_the_same_are_read_as_one(sources, expected):
+    """One that alone could be misread goes with another that has all its values and cannot."""
+    assert fc.read_log([table(outcomes) for outcomes in sources], contrast="z").wins.tolist() == expected
+
+
+def test_a_value_has_one_share(tmp_path, capsys):
+    """Of "w=1,w=0,l=0" the last was taken."""
+    path = tmp_path / "log.csv"
+    table(["w", "l"]).to_csv(path, index=False)
+    asked = ["replay", str(path), "--contrast", "z", "--coding"]
+    for coding in ("w=1,w=0,l=0", "w=1, w =0,l=0"):
+        assert main([*asked, coding]) == 2
+        assert "argument --coding: 'w' twice, with the shares 1 and 0; one is wanted" in capsys.readouterr().err
+    assert main([*asked, "1=1,1.0=0"]) == 2
+    assert "twice, with the shares 1 and 0; one is wanted" in capsys.readouterr().err
+    assert main([*asked, "w=1,l=0,w=1"]) == 0
+
+
+# --- items that are called as ties are ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tie", "draw", "Equal"])
+def test_an_item_that_is_called_as_a_tie_keeps_its_wins(name):
+    """They were draws, with coding="names" as well."""
+    frame = pd.DataFrame({"p": [name, "x", name, "x"], "q": ["x", name, "x", "y"], "y": [name, name, "x", "x"]})
+    wanted = (
+        rf"the outcome '{name}' in column 'y' is the name of an item.* Wanted is coding=\{{'{name}': 0.5, .*'names'"
+    )
+    with pytest.raises(ValueError, match=wanted):
+        fc.read_log(frame, items=["p", "q"])
+    assert fc.read_log(frame, items=["p", "q"], coding="names").wins.tolist() == [True, False, False, True]
+    stated = fc.read_log(frame, items=["p", "q"], coding={name: 0.5})
+    assert (stated.wins.tolist(), stated.draws) == ([False, True], 2)
+    frame["y"] = [name, "drawn", "x", "x"]
+    log = fc.read_log(frame, items=["p", "q"], coding="names")
+    assert (log.wins.tolist(), log.draws) == ([True, False, True], 1)

@@ -190,11 +190,13 @@ def test_several_files_and_tables_are_one_log(tmp_path, capsys):
     assert "8 rows: 6 learned" in capsys.readouterr().out
 
 
-def test_all_files_decide_what_an_outcome_means(tmp_path):
-    """The first alone would be shares of the win, and the second lost and drawn."""
+def test_every_file_decides_what_an_outcome_means():
+    """The first has shares of the win, and -1 and 0 of the second may be lost and drawn."""
     frames = [pd.DataFrame({"z": [1.0, 2.0], "y": y}) for y in ([0, 1], [-1, 0])]
     assert read_log(frames[0], contrast="z").wins.tolist() == [False, True]
-    log = read_log(frames, contrast="z")
+    with pytest.raises(ValueError, match=r"'table of pandas' \(path\[0\]\) holds 0 in 1 row, 1 in 1 row, .* holds -1"):
+        read_log(frames, contrast="z")
+    log = read_log(frames, contrast="z", coding="signed")
     assert (log.wins.tolist(), log.draws) == ([True, False], 2)
 
 

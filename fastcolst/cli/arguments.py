@@ -313,13 +313,15 @@ def coding(text: str) -> str | dict[str, float]:
     """A coding by its name, or shares by value where there is an equals sign."""
     if "=" not in text:
         return text
-    shares = {}
+    shares: dict[str, float] = {}
     for pair in text.split(","):
         value, equals, share = pair.rpartition("=")
         number = looked_at(float, share)
         if not equals or number is None:
             raise ValueError(f"argument --coding: {pair!r}; a value, =, and a share from 0 to 1 are wanted")
-        shares[value.strip()] = number
+        if shares.setdefault(value.strip(), number) != number:
+            found = f"{value.strip()!r} twice, with the shares {shares[value.strip()]:g} and {number:g}"
+            raise ValueError(f"argument --coding: {found}; one is wanted")
     return shares
 
 

@@ -8,7 +8,8 @@ A coding is stated, or found where it cannot be misread, and never guessed. Foun
 - the names of the two items of each row;
 - words for two sides: first and second, left and right, home and away, model_a and model_b and the like.
 
-With names and words there may be words for a tie.
+With names and words there may be words for a tie, none of which is an item's name as well. Of several files and tables
+each is looked at by itself too: all have to mean the same by their values.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ def checked_coding(coding: Any) -> Coding | None:
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"coding[{brief(key)}] is {brief(value)}; a share of the first's win, 0 to 1, is wanted")
         if checked.setdefault(_value(key), share) != share:
-            raise ValueError(f"coding has {brief(key)} twice, as a number and as a text; one share is wanted")
+            raise ValueError(
+                f"coding has {brief(key)} twice, with the shares {checked[_value(key)]:g} and {share:g}; one is wanted"
+            )
     if not checked:
         raise ValueError("coding is {}; a share for each value of the outcome is wanted")
     return checked
@@ -165,10 +168,12 @@ def _shown(value: Value) -> str:
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
-def shares(column: Column, coding: Coding | None, sides: Sides, path: str) -> tuple[NDArray[np.float64], str]:
+def shares(
+    column: Column, coding: Coding | None, sides: Sides, sources: Sequence[tuple[str, int]]
+) -> tuple[NDArray[np.float64], str]:
     """The first's share of each win, (rows,): nan where the outcome is missing, inf where it is unknown.
 
-    Also what was seen, for messages.
+    Also what was seen, for messages. `sources` has the name and the rows of each file or table, in their order.
 
     Raises
     ------
@@ -182,28 +187,90 @@ def shares(column: Column, coding: Coding | None, sides: Sides, path: str) -> tu
     if coding == "names":
         if sides.items is None:
             raise ValueError("coding is 'names', and items is None; the columns with the two items' names are wanted")
-        return _with_names(seen.shares(_tie), column, sides.items), str(seen)
+        names = _names_of(sides.items)
+        found = seen.shares(lambda value: np.inf if value in names else _tie(value))
+        return _with_names(found, column, sides.items), str(seen)
     if coding is not None:
         return seen.shares({"signed": _signed, "unit": _unit}[coding]), str(seen)
     if not seen.present:
         return seen.shares(_unit), str(seen)
+    where = sources[0][0] if len(sources) == 1 else f"{sources[0][0]} and {len(sources) - 1} more"
+    _check_ties(column, seen, sides, where)
+    whole = _readings(column, seen, sides)
+    if len(sources) > 1:
+        _check_sources(column, whole[0] if _is_one(whole) else None, sides, sources)
+    if not _is_one(whole):
+        wanted = _wanted(seen, " or coding='names', where they are items," if whole else "")
+        raise ValueError(
+            f"{where!r}: the outcomes in column {column.name!r} are {seen}, which may be read in more than one way. "
+            f"{wanted}"
+        )
+    return whole[0], str(seen)
+
+
+def _readings(column: Column, seen: _Seen, sides: Sides) -> list[NDArray[np.float64]]:
+    """The shares, (rows,), for each way in which a column may be read."""
     possible = (_as_numbers(seen), _as_words(seen, sides), _as_names(seen, column, sides))
-    readings = [found for found in possible if found is not None]
-    if not readings or any(not np.array_equal(found, readings[0], equal_nan=True) for found in readings[1:]):
-        raise ValueError(_refusal(column, seen, bool(readings), path))
-    return readings[0], str(seen)
+    return [found for found in possible if found is not None]
 
 
-def _refusal(column: Column, seen: _Seen, is_double: bool, path: str) -> str:
+def _is_one(readings: list[NDArray[np.float64]]) -> bool:
+    """Whether there is a reading, and no other."""
+    return bool(readings) and all(np.array_equal(found, readings[0], equal_nan=True) for found in readings)
+
+
+def _wanted(seen: _Seen, names: str = "") -> str:
     some = seen.present[:MOST_SHOWN]
     asked = ", ".join(f"{_shown(value)}: ..." for value in some)
     typed = ",".join(f"{value if isinstance(value, str) else _shown(value)}=..." for value in some)
-    names = " or coding='names', where they are items," if is_double else ""
     return (
-        f"{path!r}: the outcomes in column {column.name!r} are {seen}, which may be read in more than one way. Wanted "
-        f"is coding={{{asked}}} with the first's share of the win for each (1 won, 0 lost, 0.5 tie),{names} on the "
-        f"command line --coding '{typed}'"
+        f"Wanted is coding={{{asked}}} with the first's share of the win for each (1 won, 0 lost, 0.5 tie),{names} on "
+        f"the command line --coding '{typed}'"
     )
+
+
+def _check_ties(column: Column, seen: _Seen, sides: Sides, where: str) -> None:
+    """Refuse outcomes that name an item and are a word for a tie, too."""
+    names = {str(name).casefold() for name in _names_of(sides.items)} if sides.items else set()
+    for value in seen.present:
+        if _tie(value) == 0.5 and str(value).casefold() in names:
+            raise ValueError(
+                f"{where!r}: the outcome {_shown(value)} in column {column.name!r} is the name of an item and a word "
+                f"for a tie. Wanted is coding={{{_shown(value)}: 0.5, ...}} (--coding '{value}=0.5,...') where it is a "
+                "tie, and coding='names' (--coding names) where it is the item"
+            )
+
+
+def _check_sources(
+    column: Column, whole: NDArray[np.float64] | None, sides: Sides, sources: Sequence[tuple[str, int]]
+) -> None:
+    """Refuse sources of which one by itself means something else than all of them together, as far as that was found.
+
+    One that cannot be read by itself is read as all are, where others that can be have all its values: a file with
+    losses alone goes with files with losses and wins.
+    """
+    parts, start, known = [], 0, set[Value]()
+    for name, rows in sources:
+        place = slice(start, start := start + rows)
+        items = None if sides.items is None else (sides.items[0].part(place), sides.items[1].part(place))
+        part = column.part(place)
+        seen = _Seen.of(part)
+        own = _readings(part, seen, sides._replace(items=items))
+        is_same = _is_one(own) and whole is not None and np.array_equal(own[0], whole[place], equal_nan=True)
+        known.update(seen.present if is_same else ())
+        parts.append((name, seen, is_same, _is_one(own)))
+    odd = [
+        k
+        for k, (_, seen, is_same, is_one) in enumerate(parts)
+        if not is_same and (is_one or not known.issuperset(seen.present))
+    ]
+    if odd and any(is_one for *_, is_one in parts):
+        other = next((k for k, part in enumerate(parts) if part[2]), 1 if odd[0] == 0 else 0)
+        listed = ", ".join(f"{parts[k][0]!r} (path[{k}]) holds {parts[k][1]}" for k in sorted({odd[0], other}))
+        raise ValueError(
+            f"the outcomes in column {column.name!r} may not mean the same in all that is read together: {listed}. "
+            f"{_wanted(_Seen.of(column))}"
+        )
 
 
 # --- what each value is worth -------------------------------------------------------------------------------
@@ -264,7 +331,7 @@ def _as_names(seen: _Seen, column: Column, sides: Sides) -> NDArray[np.float64] 
     """By each row's two items: all outcomes are names of items or words for a tie."""
     if sides.items is None:
         return None
-    names = {_value(name) for item in sides.items for name in item.named()[1]}
+    names = _names_of(sides.items)
     if not all(value in names or _tie(value) == 0.5 for value in seen.present):
         return None
     if all(_tie(value) == 0.5 for value in seen.present):
@@ -272,6 +339,11 @@ def _as_names(seen: _Seen, column: Column, sides: Sides) -> NDArray[np.float64] 
     found = _with_names(seen.shares(_tie), column, sides.items)
     is_number = not any(isinstance(value, str) for value in seen.present)
     return None if is_number and np.isinf(found).any() else found
+
+
+def _names_of(items: tuple[Column, Column]) -> set[Value]:
+    """The names of all items, as outcomes are looked at."""
+    return {_value(name) for item in items for name in item.named()[1]}
 
 
 def _with_names(found: NDArray[np.float64], column: Column, items: tuple[Column, Column]) -> NDArray[np.float64]:

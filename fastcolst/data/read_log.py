@@ -63,9 +63,10 @@ def read_log(
     coding : dict or {"auto", "signed", "unit", "names"}, optional
         The first's share of the win for each value of the outcome, such as ``{"model_a": 1, "model_b": 0, "tie": 0.5}``
         or ``{0: 1, 1: 0.5, 2: 0}``; names of the row's `items` need not be in it. "signed": -1, 0, 1 for lost, drawn,
-        won; "unit": shares from 0 to 1; "names": names of the row's items, or a word for a tie. "auto", the default,
-        takes one that cannot be misread (-1 and 1; numbers from 0 to 1; names of the items; words for two sides, such
-        as "left" and "right", or those of which the columns' names are made) and refuses all else.
+        won; "unit": shares from 0 to 1; "names": names of the row's items, or a word for a tie that names no item.
+        "auto", the default, takes one that cannot be misread (-1 and 1; numbers from 0 to 1; names of the items; words
+        for two sides, such as "left" and "right", or those of which the columns' names are made) and refuses all else:
+        words for a tie that name an item too, and sources that by themselves mean different things.
     draws : {"leave-out", "half"}
         What becomes of draws where outcomes are won, lost or drawn: they are left out and counted, or learned as half
         a win of each. Among other shares a half is one like all others.
@@ -153,7 +154,7 @@ def read_log(
     share, seen = np.ones(raw.rows), ""
     if raw.outcome is not None:
         sides = Sides.of(request.first, request.second, raw.items)
-        share, seen = shares(raw.outcome, coding, sides, raw.path)
+        share, seen = shares(raw.outcome, coding, sides, raw.sources)
     missing, unknown = np.isnan(share), np.isinf(share)
     known = share[~(missing | unknown)]
     drawn = (share == 0.5) & bool(np.isin(known, (0.0, 0.5, 1.0)).all())

@@ -24,7 +24,8 @@ __all__ = ["Raw", "read_raw"]
 class Raw(NamedTuple):
     """What was taken, of one source or several: one group of contrasts or two groups of features, or none.
 
-    `columns` are those of the conditions, in their order; `path` is what messages call it.
+    `columns` are those of the conditions, in their order; `path` is what messages call it. `sources` has the name and
+    the rows of each source, in their order.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Raw(NamedTuple):
     outcome: Column | None
     weight: Column | None
     columns: list[Column]
+    sources: tuple[tuple[str, int], ...] = ()
 
     def parts(self) -> list[Column]:
         """All columns, in one order."""
@@ -59,8 +61,9 @@ def read_raw(path: Any, request: Request, sep: str | None, decimal: str | None) 
 def _joined(raws: list[Raw]) -> Raw:
     """One below the other."""
     first = raws[0]
+    sources = tuple((raw.path, raw.rows) for raw in raws)
     if len(raws) == 1:
-        return first
+        return first._replace(sources=sources)
     columns = iter([joined(parts) for parts in zip(*(_like(first, raw).parts() for raw in raws), strict=True)])
     return Raw(
         f"{first.path} and {len(raws) - 1} more",
@@ -71,6 +74,7 @@ def _joined(raws: list[Raw]) -> Raw:
         None if first.outcome is None else next(columns),
         None if first.weight is None else next(columns),
         list(columns),
+        sources,
     )
 
 

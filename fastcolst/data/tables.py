@@ -109,6 +109,10 @@ class Column:
         places, names = self.named()
         return replace(self, values=places, levels=names, is_category=True)
 
+    def part(self, rows: slice) -> Column:
+        """Some of its rows."""
+        return replace(self, values=self.values[rows])
+
     def shown(self, row: int) -> str:
         """An entry, for a message."""
         return brief(self.values[row].item() if self.levels is None else self.levels[self.values[row]])
