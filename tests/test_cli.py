@@ -457,6 +457,24 @@ def test_outputs_are_checked_before_anything_is_computed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.png"]
 
 
+@pytest.mark.parametrize("other", ["log.csv", "linked.csv", "hard.csv", "folder/../log.csv"])
+def test_what_is_read_is_not_overwritten(
+    tmp_path: Path, log_file: Path, capsys: pytest.CaptureFixture[str], other: str
+):
+    """A log that was named as --out was replaced by probabilities, also under another name of the same file."""
+    path, beside = log_file, tmp_path / "beside.csv"
+    content = path.read_bytes()
+    beside.write_bytes(content)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "linked.csv").symlink_to(path)
+    (tmp_path / "hard.csv").hardlink_to(path)
+    command, *rest = replay_of(beside)
+    outs = ["--out", str(tmp_path / "new.png"), "--out", str(tmp_path / other)]
+    error = error_of([command, rest[0], str(path), *rest[1:], *outs], capsys)
+    assert error.startswith("argument --out: ") and f"is the log {str(path)!r}, which is read" in error
+    assert path.read_bytes() == content and not (tmp_path / "new.png").exists()
+
+
 def test_checking_an_output_leaves_an_existing_file_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "kept.csv"
     path.write_text("mine")

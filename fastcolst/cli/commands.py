@@ -183,7 +183,7 @@ def _begin_worker() -> None:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
-    check_outputs(arguments.out, REPLAY_WRITERS)
+    check_outputs(arguments.out, REPLAY_WRITERS, arguments.log)
     log = read_log(
         arguments.log,
         first=columns(arguments.first),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import importlib.util
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastcolst.plotting import PICTURES, REPLAY_SIZE, new_figure, regret_figure, replay_figure, save_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     import fastcolst as fc
     from fastcolst.data import ReplayResult
@@ -61,9 +61,14 @@ REPLAY_WRITERS = {
 }
 
 
-def check_outputs(paths: Sequence[Path], writers: dict[str, Writer]) -> None:
-    """Raise now what writing would raise after a long computation."""
+def check_outputs(paths: Sequence[Path], writers: dict[str, Writer], inputs: Sequence[str] = ()) -> None:
+    """Raise now what writing would raise after a long computation, and where it would overwrite what is read."""
     for path in paths:
+        for read in inputs:
+            if path.exists() and Path(read).exists() and path.samefile(read):
+                raise ValueError(
+                    f"argument --out: {str(path)!r} is the log {read!r}, which is read; another file is wanted"
+                )
         if path.suffix.lower() not in writers:
             raise ValueError(f"argument --out: {str(path)!r} must end in one of {', '.join(writers)}")
         needs = writers[path.suffix.lower()].needs
