@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from pathlib import Path
 
@@ -165,7 +166,7 @@ def test_the_summary_is_in_the_scenarios_unit(folder):
     policies = {"CoLSTIM": fc.CoLSTIM(2, ridge=1.0, exploration_rounds=0, estimator="sgd"), "Random": fc.UniformPairs()}
     result = fc.simulate(policies, problem, 30, runs=2, rng=1, single_arms=True)
     lines = problem.summary(result).splitlines()
-    assert lines[0] == "ODD: 3 instances, 2 algorithms" and "mean PAR10" in lines[1]
+    assert lines[0] == "ODD: 3 instances, 2 algorithms; policies: 30 rounds, 2 runs" and "mean PAR10" in lines[1]
     names = [line.split("  ")[0] for line in lines[2:]]
     assert names[3:] == [
         "CoLSTIM, first arm", "CoLSTIM, greedy arm", "CoLSTIM, pair in parallel", "Random, first arm",
@@ -175,9 +176,27 @@ def test_the_summary_is_in_the_scenarios_unit(folder):
     assert lines[-2].split()[-2:] == [f"{score:.4g}", f"{problem.closed_gap(score):.2f}"]
     assert lines[-1].split()[-2:] == [f"{problem.virtual_best:.4g}", "1.00"]  # both arms, always
     short = problem.summary(fc.simulate(policies, problem, 30, rng=1))
-    assert "arm" not in short.replace("algorithms", "") and "CoLSTIM, pair in parallel" in short
+    head, _, rows = short.partition("\n")
+    assert head.endswith("; policies: 30 rounds, 1 run (simulate(..., single_arms=True) adds rows)")
+    assert "arm" not in rows and "CoLSTIM, pair in parallel" in rows
     with pytest.raises(ValueError, match="result is 3; a Result of this problem is wanted"):
         problem.summary(3)
+
+
+def test_where_one_algorithm_is_always_best_there_is_no_gap_to_close(folder):
+    """It was a division by zero. The means 0.1 + 0.2 + 0.3 of rows and columns may differ by their last bits."""
+    problem = fc.load_aslib(folder, n_components=1)
+    for scores in (np.full((3, 2), 1000.0), np.array([[0.1, 0.3], [0.2, 0.2], [0.3, 0.7]])):
+        for maximize in (False, True):
+            problem.scores, problem.maximize = np.where(maximize, -scores, scores), maximize
+            assert math.isnan(problem.closed_gap(0.1))
+            assert [line.split()[-1] for line in problem.summary().splitlines()[2:]] == ["nan"] * 3
+
+
+@pytest.mark.parametrize("score", ["x", None, [1.0], 1j])
+def test_a_score_that_is_no_number_is_refused(folder, score):
+    with pytest.raises(ValueError, match=r"score is .*; a mean score, a real number, is wanted"):
+        fc.load_aslib(folder, n_components=1).closed_gap(score)
 
 
 def test_it_is_scored_arms_for_studies_and_for_other_processes(folder):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from fastcolst._checks import brief, count, is_a, path_text
+from fastcolst._checks import brief, count, is_a, looked_at, path_text, real_number
 from fastcolst._files import FileFormatError
 from fastcolst._words import align
 from fastcolst.data.arff import Arff, read_arff, read_text
@@ -81,9 +81,23 @@ class AslibArms(ScoredArms):
         return self.algorithms[a], self.algorithms[b], float(means[a, b])
 
     def closed_gap(self, score: float) -> float:
-        """The share of the way from single best to virtual best that a mean score goes; negative where it is worse."""
-        single = self.single_best[1]
-        return (single - score) / (single - self.virtual_best)
+        """The share of the way from single best to virtual best that a mean score goes; negative where it is worse.
+
+        nan where there is no way to go: one algorithm is best on every instance.
+
+        Raises
+        ------
+        ValueError
+            ``score`` is no real number.
+        """
+        value = looked_at(real_number, score)
+        if value is None:
+            raise ValueError(f"score is {brief(score)}; a mean score, a real number, is wanted")
+        name, single = self.single_best
+        # of equal scores the means may differ by their last bits
+        if np.array_equal(self.scores[:, self.algorithms.index(name)], _best(self.scores, self.maximize)):
+            return math.nan
+        return (single - value) / (single - self.virtual_best)
 
     def summary(self, result: Result | None = None) -> str:
         """Return a table of mean scores an instance, beside those of the single best and the virtual best algorithm.
@@ -92,8 +106,9 @@ class AslibArms(ScoredArms):
         ----------
         result : Result, optional
             Of :func:`fastcolst.simulate` on this problem: what its policies' duels cost when both arms run in parallel
-            (which takes two processors), and with ``single_arms=True`` what the first arm and the greedy arm alone do.
-            Means over runs, exact where each instance was shown equally often.
+            (which takes two processors), and with ``single_arms=True``, which adds rows, what the first arm and the
+            greedy arm alone do. The first line tells rounds and runs; means over both, exact where each instance was
+            shown equally often.
 
         Raises
         ------
@@ -117,6 +132,9 @@ class AslibArms(ScoredArms):
               for what, mean in lines),
         ]  # fmt: skip
         head = f"{self.name}: {len(self.instances):,} instances, {self.n_arms} algorithms"
+        if result is not None:
+            head += f"; policies: {result.horizon:,} rounds, {result.runs:,} run{'' if result.runs == 1 else 's'}"
+            head += "" if result.first_regret else " (simulate(..., single_arms=True) adds rows)"
         return "\n".join([head, *align(rows)])
 
     def _of_policies(self, result: Result) -> list[tuple[str, float]]:
