@@ -324,3 +324,44 @@ def test_items_by_name_are_rated(tmp_path, capsys):
     rows = [line.split() for line in out.splitlines()]
     rated = {row[0]: float(row[1]) for row in rows if row and row[0] in names}
     assert sorted(rated, key=rated.get) == list(names)
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "found"),
+    [
+        (["1,5", "2.5", "2,5"], {}, r"column 'z' is '2\.5' in row 1 .*every feature must be a number, with ','"),
+        (["1,5", "2,5", "x"], {}, r"column 'z' is 'x' in row 2 .*every feature must be a number, with ','"),
+        (["1,5", "1.000,5", "2,5"], {}, r"column 'z' is '1\.000,5' in row 1 .*, with ',' before its fraction"),
+        (["1", "2", "1.5"], {"weight": "z", "contrast": "one"}, r"column 'z' is '1\.5' in row 2 .*a weight .*with ','"),
+        (["1,5", "2", "w"], {"weight": "z", "contrast": "one"}, r"column 'z' is 'w' in row 2 .*a weight .*with ','"),
+    ],
+)
+def test_the_bad_cell_of_a_table_with_decimal_commas_is_named(tmp_path, cells, options, found):
+    """One bad cell made texts of all, and the first good one was named, with advice that had been followed."""
+    path = tmp_path / "log.csv"
+    path.write_text("z;one;y\n" + "".join(f"{cell};1;{k % 2}\n" for k, cell in enumerate(cells)))
+    with pytest.raises(ValueError, match=found):
+        read_log(path, **{"contrast": "z", **options}, sep=";", decimal=",")
+    path.write_text("z;one;y\n" + "".join(f"{cell};1;{k % 2}\n" for k, cell in enumerate(cells)).replace(".", ","))
+    if cells[-1] == "2,5" and "1.000,5" not in cells:
+        assert read_log(path, contrast="z", sep=";", decimal=",").contrasts[:, 0].tolist() == [1.5, 2.5, 2.5]
+
+
+def test_shares_with_decimal_commas_beside_words(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("z;y\n1;0,5\n1;won\n1;0,25\n")
+    log = read_log(path, contrast="z", coding={0.5: 0.5, "won": 1, 0.25: 0.25}, sep=";", decimal=",")
+    assert log.wins.tolist() == [0.5, 1.0, 0.25]
+
+
+def test_an_item_and_a_feature_of_one_name_are_refused():
+    """Both became features, and nobody could tell which was which."""
+    frame = pd.DataFrame({"p": ["x", "y"], "q": ["y", "x"], "a_x": [1, 2], "b_x": [0, 0], "y": [1, 0]})
+    options = {"items": ["p", "q"], "first": "a_*", "second": "b_*"}
+    with pytest.raises(ValueError, match=r"two features are called 'x', of .*; a name of its own is wanted for each"):
+        read_log(frame, **options)
+    renamed = frame.rename(columns={"a_x": "a_age", "b_x": "b_age"})
+    assert read_log(renamed, **options).features == ("x", "y", "age")
+    kinds = pd.DataFrame({"a_k": ["u", "v"], "b_k": ["v", "w"], "a_k=v": [1, 2], "b_k=v": [0, 0], "y": [1, 0]})
+    with pytest.raises(ValueError, match="two features are called 'k=v'"):
+        read_log(kinds, first="a_*", second="b_*", categorical="?_k")

@@ -112,12 +112,12 @@ def checked_coding(coding: Any) -> Coding | None:
     return checked
 
 
-def _value(entry: object) -> Value:
+def _value(entry: object, decimal: str = ".") -> Value:
     """An entry of a column of outcomes. Numbers and truths in words are the same as themselves."""
     text = text_of(entry)
     if text.casefold() in TRUTHS:
         return TRUTHS[text.casefold()]
-    number = float(entry) if isinstance(entry, np.number) else number_in(entry)
+    number = float(entry) if isinstance(entry, np.number) else number_in(entry, decimal)
     return text if np.isnan(number) else number
 
 
@@ -139,7 +139,9 @@ class _Seen(NamedTuple):
         else:
             places, written = column.values.astype(np.int64), column.levels
         known: dict[Value, int] = {}
-        renamed = np.array([*(known.setdefault(_value(entry), len(known)) for entry in written), -1], np.int64)
+        renamed = np.array(
+            [*(known.setdefault(_value(entry, column.decimal), len(known)) for entry in written), -1], np.int64
+        )
         places = renamed[places]
         counts = np.bincount(places[places >= 0], minlength=len(known))
         return cls(list(known), counts, places)
@@ -343,7 +345,7 @@ def _as_names(seen: _Seen, column: Column, sides: Sides) -> NDArray[np.float64] 
 
 def _names_of(items: tuple[Column, Column]) -> set[Value]:
     """The names of all items, as outcomes are looked at."""
-    return {_value(name) for item in items for name in item.named()[1]}
+    return {_value(name, item.decimal) for item in items for name in item.named()[1]}
 
 
 def _with_names(found: NDArray[np.float64], column: Column, items: tuple[Column, Column]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,7 +35,7 @@ def weights(column: Column, rows: NDArray[np.bool_]) -> NDArray[np.float64]:
         row = int(np.argmax(wrong))
         raise ValueError(
             f"column {column.name!r} is {column.shown(row)} in row {row} (the first is 0); a weight that is positive "
-            "and finite is wanted"
+            f"and finite is wanted{_perhaps(column, row) if no_number[row] else ''}"
         )
     return values[rows]
 
@@ -72,6 +73,7 @@ def design(raw: Raw, rows: NDArray[np.bool_]) -> Design:
     names += [feature for feature, _ in numbers]
     if not names:
         raise ValueError(f"{raw.path!r}: every category has a single level ({', '.join(references)}); two are wanted")
+    _check_names(names, raw.path)
     others = np.empty((int(rows.sum()), len(numbers)))
     for k, (_, pair) in enumerate(numbers):
         others[:, k] = _difference(pair, rows)
@@ -85,6 +87,16 @@ def design(raw: Raw, rows: NDArray[np.bool_]) -> Design:
         items,
         tuple(references),
     )
+
+
+def _check_names(names: Sequence[str], path: str) -> None:
+    """Refuse two features of one name: an item, a level of a category and a column may be called the same."""
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise ValueError(
+            f"{path!r}: two features are called {twice[0]!r}, of the items, levels of categories and columns; a name "
+            "of its own is wanted for each"
+        )
 
 
 class _Block(NamedTuple):
@@ -115,7 +127,8 @@ def _difference(pair: Sequence[Column], rows: NDArray[np.bool_]) -> NDArray[np.f
         if wrong.any():
             row = int(np.argmax(wrong))
             is_number = not no_number[row]
-            wanted = "must be finite" if is_number else f"must be a number{_perhaps(column, row)}"
+            or_category = ", or named by categorical (--categorical)" if column.levels is not None else ""
+            wanted = "must be finite" if is_number else f"must be a number{_perhaps(column, row) or or_category}"
             found = values[row] if is_number else column.shown(row)
             raise ValueError(f"column {column.name!r} is {found} in row {row} (the first is 0); every feature {wanted}")
         sides.append(values[rows])
@@ -124,8 +137,9 @@ def _difference(pair: Sequence[Column], rows: NDArray[np.bool_]) -> NDArray[np.f
 
 
 def _perhaps(column: Column, row: int) -> str:
-    """How an error about a feature that is no number goes on: with what may be meant."""
+    """How an entry that is no number would be one."""
+    if column.decimal != ".":
+        return f", with {column.decimal!r} before its fraction, as decimal (--decimal) says"
     text = column.shown(row)
-    if looked_at(float, text.strip("'").replace(".", "").replace(",", ".")) is not None:
-        return "; numbers with a comma want decimal=',' (--decimal ,)"
-    return ", or named by categorical (--categorical)" if column.levels is not None else ""
+    is_with_comma = looked_at(float, text.strip("'").replace(".", "").replace(",", ".")) is not None
+    return "; numbers with a comma want decimal=',' (--decimal ,)" if is_with_comma else ""

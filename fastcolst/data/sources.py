@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fastcolst._checks import brief, path_text, plain_text
@@ -109,7 +110,8 @@ def _read(source: Any, request: Request, sep: str | None, decimal: str | None) -
             return _from_archive(Arrays(file, path), request)
         if name.endswith(".parquet"):
             return _from_table(read_parquet(file, path), request)
-        return _from_table(read_csv(file, path, "gzip" if name.endswith(".gz") else None, *marks), request)
+        table = read_csv(file, path, "gzip" if name.endswith(".gz") else None, *marks)
+        return _from_table(table, request, marks[1])
 
 
 def _marks(sep: Any, decimal: Any) -> tuple[str, str]:
@@ -129,13 +131,13 @@ def _refuse_marks(sep: str | None, decimal: str | None, what: str) -> None:
             raise ValueError(f"{name} is {mark!r}, and {what} is no .csv; it is wanted for .csv alone")
 
 
-def _from_table(table: Any, request: Request) -> Raw:
+def _from_table(table: Any, request: Request, decimal: str = ".") -> Raw:
     names = [str(name) for name in table.columns]
     place = {name: k for k, name in enumerate(names)}
     layout = layout_of(names, request)
 
     def column(name: str) -> Column:
-        found = table_column(name, table.iloc[:, place[name]])
+        found = replace(table_column(name, table.iloc[:, place[name]]), decimal=decimal)
         return found.as_category() if name in layout.categorical else found
 
     return Raw(

@@ -57,6 +57,8 @@ class Column:
         Whether its library calls it categorical: its levels then have its order.
     zone : tzinfo, optional
         Time zone in which its dates were written; they stand here in UTC. None where they had none.
+    decimal : str
+        What stands before the fractions of numbers in its texts.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Column:
     levels: tuple[Any, ...] | None = None
     is_category: bool = False
     zone: Any = None
+    decimal: str = "."
 
     def __len__(self) -> int:
         return len(self.values)
@@ -85,7 +88,7 @@ class Column:
     def numbers(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """As float64, nan where it is missing or no number; and where it is there and no number."""
         if self.levels is not None:
-            numbers = [number_in(level) for level in self.levels]
+            numbers = [number_in(level, self.decimal) for level in self.levels]
             return self.by_level(numbers, np.nan, np.float64), self.by_level(np.isnan(numbers), False, np.bool_)
         if self.values.dtype.kind in "mM":
             return np.full(len(self), np.nan), self.present
@@ -127,9 +130,11 @@ def _by_value(column: Column) -> Column:
     return replace(column, values=values, levels=tuple(levels.tolist()))
 
 
-def number_in(value: object) -> float:
+def number_in(value: object, decimal: str = ".") -> float:
     """The number that a value is, or says as a text; nan where it is none."""
     # Booleans beside missing values, decimals and numbers in quotes come as objects.
+    if decimal != "." and isinstance(value, str):
+        value = "" if "." in value else value.replace(decimal, ".")  # another mark may be one of thousands
     try:
         return float(value) if isinstance(value, str | int | float | Decimal) else np.nan
     except (TypeError, ValueError):
@@ -184,7 +189,7 @@ def joined(columns: Sequence[Column]) -> Column:
         where = {level: place for place, level in enumerate(levels)}
         places = [part.by_level([where[level] for level in part.levels or ()], -1, PLACE) for part in parts]
         is_category = all(column.is_category for column in columns)
-        return Column(first.name, np.concatenate(places), tuple(levels), is_category)
+        return Column(first.name, np.concatenate(places), tuple(levels), is_category, decimal=first.decimal)
     kinds = {"dates" if column.values.dtype.kind in "mM" else "numbers" for column in columns}
     zones = {column.zone is None for column in columns}
     if len(kinds) > 1 or len(zones) > 1:
