@@ -29,6 +29,7 @@ __all__ = [
     "answer",
     "as_array",
     "brief",
+    "can_be_written",
     "check_generator",
     "check_memory",
     "choice",
@@ -151,6 +152,11 @@ def entries(name: str, table: Mapping[Any, Any], wanted: str = "a dict") -> dict
     if found is None:
         raise ValueError(f"{name} is {brief(table)}; {wanted} is wanted")
     return found
+
+
+def can_be_written(text: str) -> bool:
+    """Whether a text can stand in a file, as UTF-8: half a character (a lone surrogate) cannot."""
+    return looked_at(str.encode, text) is not None
 
 
 def path_text(name: str, value: Any) -> str:

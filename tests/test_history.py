@@ -201,6 +201,49 @@ def test_a_rater_is_a_text_or_a_whole_number(rater):
     assert snapshot(policy) == before
 
 
+@pytest.mark.parametrize("rater", [2**63, -(2**63) - 1, 2**70, 1e20, "\ud800", "ann \udfff"])
+def test_a_rater_that_no_table_can_hold_is_refused_when_it_is_given(rater):
+    """It was an OverflowError, or a UnicodeEncodeError, once the log was to be written."""
+    policy = a_policy()
+    (duel,) = duels_of(policy, 1)
+    before = snapshot(policy)
+    for give in (
+        lambda: policy.update(duel, True, rater=rater),
+        lambda: policy.update_batch([duel], [True], raters=[rater]),
+    ):
+        with pytest.raises(ValueError, match=r"^rater is .*(whole characters are|64 bits, or a text, is) wanted$"):
+            give()
+    assert snapshot(policy) == before
+
+
+@pytest.mark.parametrize("rater", [2**63 - 1, -(2**63), "\U0001f600", ""])
+def test_every_other_rater_can_be_written(rater, tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    policy = a_policy()
+    (duel,) = duels_of(policy, 1)
+    policy.update(duel, True, rater=rater)
+    log = policy.history()
+    log.to_parquet(tmp_path / "log.parquet")
+    log.to_jsonl(tmp_path / "log.jsonl", [["p", "a", "b"]])
+    assert pq.read_table(tmp_path / "log.parquet")["rater"].to_pylist() == [rater]
+    assert json.loads((tmp_path / "log.jsonl").read_text("utf-8"))["rater"] == rater
+
+
+def test_texts_that_cannot_be_written_are_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    policy = a_policy()
+    (duel,) = duels_of(policy, 1)
+    policy.update(duel, True)
+    log = policy.history()
+    for write in (log.to_jsonl, log.to_parquet):
+        with pytest.raises(ValueError, match=r"^texts\[0\] has 'half \\ud83d', .*; whole characters are wanted$"):
+            write(tmp_path / "log", [["p", "half \ud83d", "b"]])
+    named = AnswerLog.of([[1.0]], [1.0], features=["\ud800"], weights=[1.0], raters=(None,), tokens=("",))
+    with pytest.raises(ValueError, match=r"^features has '\\ud800', .*; whole characters are wanted$"):
+        named.to_parquet(tmp_path / "log")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from fastcolst._checks import brief, is_a, looked_at, plain_text
+from fastcolst._checks import brief, can_be_written, is_a, looked_at, plain_text
 from fastcolst._files import optional_import, write_atomically
 from fastcolst.data.log import Log
 
@@ -137,7 +137,7 @@ class AnswerLog(Log):
         Raises
         ------
         ValueError
-            A feature has the name of another column.
+            A feature has the name of another column, or a text cannot be written as UTF-8.
         ImportError
             pyarrow is not installed.
         """
@@ -160,6 +160,9 @@ class AnswerLog(Log):
             raise ValueError(
                 f"features has {brief(taken[0])}, which is the name of another column; other names are wanted"
             )
+        odd = [name for name in self.features if not can_be_written(name)]
+        if odd:
+            raise ValueError(f"features has {brief(odd[0])}, which UTF-8 cannot write; whole characters are wanted")
         return {**{name: self.contrasts[:, k] for k, name in enumerate(self.features)}, **others}
 
     def _triples(self, texts: Texts) -> list[tuple[str, str, str]]:
@@ -181,6 +184,9 @@ def _triple(entry: Any, i: int) -> tuple[str, str, str]:
     parts = [plain_text(part) for part in found]
     if len(parts) != 3 or None in parts:
         raise ValueError(f"texts[{i}] is {brief(entry)}; three texts are wanted: prompt, first and second answer")
+    for part in parts:
+        if part is not None and not can_be_written(part):
+            raise ValueError(f"texts[{i}] has {brief(part)}, which UTF-8 cannot write; whole characters are wanted")
     return parts[0], parts[1], parts[2]  # type: ignore[return-value]
 
 

@@ -280,9 +280,10 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         weight : float, default 1.0
             How much the answer counts, positive: its loss is ``weight`` times that of an ordinary one, M gains so many
             times z z', :class:`fastcolst.SGD` goes so many times as far, and policies that count wins count so many.
-            To all but SGD a whole weight is as many answers. The exploration counts answers.
+            A whole weight is as many answers, but for SGD; of OnlineNewton see there. The exploration counts answers.
         rater : str or int, optional
-            Who answered, for :meth:`LinearPolicy.history`; only where the estimator keeps what it learns.
+            Who answered, for :meth:`LinearPolicy.history`; only where the estimator keeps what it learns. A number has
+            64 bits at most.
 
         Raises
         ------
