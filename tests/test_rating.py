@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from conftest import JIT, comparison_counts, rounds
 from hypothesis import given, settings
@@ -596,13 +597,47 @@ def test_tables_of_pairs():
         np.testing.assert_array_equal(again.theta, found.theta)
 
 
-def test_battles_of_an_item_with_itself_tell_nothing():
-    found = fc.fit([["a", "a"], ["b", "b"], ["b", "b"]], [0, 0, 1])
-    assert found.status == "interior" and found.theta.tolist() == [0.0, 0.0]
-    assert found.log_likelihood == pytest.approx(3.0 * math.log(0.5)) and np.isinf(found.standard_errors).all()
-    assert fc.fit([["a", "a"]], [0]).status == fc.fit([[0.0]], [0]).status == "interior"  # nothing is explained
-    placed = fc.fit([["a", "a"]] * 5, [1, 1, 1, 0, 0], position=True)
-    assert placed.position.estimate == pytest.approx(math.log(1.5), rel=1e-9)
+ID_TABLES = [
+    lambda ids: pd.DataFrame(ids, columns=["first", "second"]),
+    lambda ids: pd.DataFrame(ids, columns=["first", "second"]).astype({"first": "Int64", "second": "uint8"}),
+    lambda ids: pd.DataFrame(ids, columns=["first", "second"]).astype("int64[pyarrow]"),
+    lambda ids: pl.DataFrame(ids, schema=["first", "second"], orient="row"),
+    lambda ids: pa.table({"first": [row[0] for row in ids], "second": [row[1] for row in ids]}),
+]
+
+
+@pytest.mark.parametrize("table", ID_TABLES)
+def test_ids_of_items_in_a_data_frame_are_not_taken_for_features(table):
+    ids, won = [[0, 17], [17, 5], [5, 0], [0, 17]], [1.0, 0.0, 1.0, 0.0]
+    message = (
+        r"contrasts is a data frame with two columns of whole numbers, 'first' and 'second', the first row being 0 and "
+        r"17: .* ids of items.* Wanted are texts .*\.astype\(str\), or floats .*\.astype\(float\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        fc.fit(table(ids), won)
+    below = fc.fit(table([[1, -1], [2, 0], [0, 1], [1, 3]]) if table is not ID_TABLES[1] else ids, won, ridge=1.0)
+    assert len(below.theta) == 2  # no id is negative, and a list is no table
+
+
+def test_a_type_settles_what_whole_numbers_are():
+    ids, won = [[0, 17], [17, 5], [5, 0], [0, 17]], [1.0, 0.0, 1.0, 0.0]
+    frame = pd.DataFrame(ids, columns=["first", "second"])
+    assert fc.fit(frame.astype(str), won, ridge=1.0).names == ("0", "17", "5")
+    arrow = pa.table({name: frame[name].astype(float) for name in frame})
+    assert fc.fit(arrow, won, ridge=1.0).names == ("first", "second")
+    assert fc.fit(frame.astype(float), won, ridge=1.0).names == ("first", "second")
+    for features in (ids, np.array(ids), frame.astype({"first": float}), frame.assign(third=[0, 0, 1, 1])):
+        assert len(fc.fit(features, won, ridge=1.0).theta) == np.shape(features)[1]
+
+
+@pytest.mark.parametrize("of", [list, np.array, pd.Series, lambda texts: pd.Series(texts, dtype="category"), pl.Series])
+def test_winners_by_name(of):
+    names, pairs, won = battles(7)
+    winners = [pair[0] if first_won else pair[1] for pair, first_won in zip(pairs, won, strict=True)]
+    found, plain = fc.fit(pairs, of(winners), clusters="pair"), fc.fit(pairs, won, clusters="pair")
+    assert found.names == plain.names == tuple(names)
+    np.testing.assert_array_equal(found.theta, plain.theta)
+    np.testing.assert_array_equal(found.covariance, plain.covariance)
 
 
 def test_equal_battles_become_one_row_with_trials():
@@ -658,6 +693,23 @@ def test_a_million_battles_take_less_than_a_gigabyte():
     ("arguments", "message"),
     [
         ({"contrasts": [["a", "b"], ["b", None], ["c", "a"]]}, r"contrasts\[1, 1\] is None; .* text, is wanted"),
+        (
+            {"contrasts": [["a", "b"], ["c", "c"], ["c", "a"]]},
+            r"contrasts\[1\] is 'c' against itself; .* two .* wanted",
+        ),
+        (
+            {"contrasts": ["a", "b", "c"]},
+            r"contrasts has shape \(3,\) and holds texts, such as 'a'; .* exactly two .* wanted",
+        ),
+        (
+            {"contrasts": [["a", "b", "c"]] * 3},
+            r"contrasts has shape \(3, 3\) and holds texts.* exactly two columns is",
+        ),
+        ({"wins": ["a", "a", "c"]}, r"wins\[1\] is 'a'; 'b' or 'c' is wanted, who won"),
+        ({"wins": ["a", None, "c"]}, r"wins\[1\] is None; 'b' or 'c' is wanted, who won"),
+        ({"wins": ["a", "b"]}, r"wins .*wanted"),
+        ({"wins": ["a", "b", "c"], "trials": [1, 1, 1]}, "wins has names of winners, such as 'a', .* without trials"),
+        ({"contrasts": np.eye(3), "wins": ["a", "b", "c"]}, r"wins\[0\] is 'a'; a number of wins is wanted"),
         ({"contrasts": sparse.csr_array(np.array([[1.0, math.nan]] * 3))}, "contrasts has entries .* wanted"),
         ({"contrasts": sparse.csr_array((3, 0))}, r"contrasts has shape \(3, 0\)"),
         ({"weights": [1.0, 0.0, 1.0]}, r"weights\[1\] is 0; a positive finite number is wanted"),

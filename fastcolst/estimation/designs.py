@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +24,7 @@ from fastcolst._compile import kernel
 from fastcolst.estimation.history import History
 from fastcolst.estimation.sparse import SparseHistory, equal_rows
 
-__all__ = ["Contrasts", "Design", "codes_of", "column_names", "contrasts_of"]
+__all__ = ["Contrasts", "Design", "codes_of", "column_names", "contrasts_of", "wins_of"]
 
 Array = NDArray[np.float64]
 
@@ -169,11 +170,15 @@ class Sparse:
 
 
 class Contrasts(NamedTuple):
-    """What a fit is given: the design, the names of its features, how many of them come first and are rated."""
+    """What a fit is given: the design, the names of its features, how many of them come first and are rated.
+
+    pairs (m, 2): the names of each row's two items; None where the contrasts are numbers.
+    """
 
     design: Design
     names: tuple[str, ...]
     n_rated: int
+    pairs: NDArray[Any] | None
 
 
 @kernel
@@ -199,7 +204,7 @@ def _summing(pulls: Array, groups: NDArray[np.int64]) -> Any:
 
 def contrasts_of(name: str, contrasts: Any, covariates: Any, position: bool, names: Any) -> Contrasts:
     """The contrasts that a person handed in, with covariates and the constant of the first place behind them."""
-    first, own = _features(name, contrasts)
+    first, own, pairs = _features(name, contrasts)
     parts, (m, n_rated) = [first], first.shape
     labels = own or tuple(f"z[{k}]" for k in range(n_rated))
     if covariates is not None:
@@ -216,25 +221,61 @@ def contrasts_of(name: str, contrasts: Any, covariates: Any, position: bool, nam
         raise ValueError(f"names has {brief(twice[0])} twice; a name of its own for each feature is wanted")
     if position:
         parts.append(np.ones((m, 1)))
-    return Contrasts(_joined(parts), labels, n_rated)
+    return Contrasts(_joined(parts), labels, n_rated, pairs)
 
 
-def _features(name: str, contrasts: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """What is rated: an array or compressed rows, (m, d), and the names that came with it."""
+def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
+    """Wins as they were given, and 1 and 0 where they are names of winners: of the row's first, or of its second."""
+    array = looked_at(np.asarray, wins)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "UTO" or array.ndim != 1:
+        return wins
+    winners = array.tolist()
+    k = next((i for i, winner in enumerate(winners) if isinstance(winner, str)), None)
+    if k is None:
+        return wins
+    if given.pairs is None:
+        raise ValueError(
+            f"wins[{k}] is {brief(winners[k])}; a number of wins is wanted: names of winners go with contrasts that "
+            "are names of items"
+        )
+    if len(winners) != len(given.pairs):
+        return wins  # the number of rows is checked, whatever stands in them
+    if trials is not None:
+        raise ValueError(
+            f"wins has names of winners, such as {brief(winners[k])}, and trials is {brief(trials)}; names are wanted "
+            "with a row for each comparison and without trials"
+        )
+    won = given.pairs == array[:, None]
+    if not won.any(axis=1).all():
+        i = int(np.argmin(won.any(axis=1)))
+        first, second = given.pairs[i].tolist()
+        raise ValueError(f"wins[{i}] is {brief(winners[i])}; {brief(first)} or {brief(second)} is wanted, who won")
+    return won[:, 0].astype(np.float64)
+
+
+def _features(name: str, contrasts: Any) -> tuple[Any, tuple[str, ...] | None, NDArray[Any] | None]:
+    """What is rated: an array or compressed rows, (m, d), the names that came with it, and pairs of names, (m, 2)."""
     if _is_sparse(contrasts):
-        return _checked_sparse(name, contrasts), None
+        return _checked_sparse(name, contrasts), None, None
     pairs = _pairs(name, contrasts)
     if pairs is not None:
-        items, codes = pairs
-        return _pair_matrix(codes, len(items)), items
-    return feature_rows(name, contrasts, None), column_names(contrasts)
+        items, codes = _codes(name, pairs)
+        return _pair_matrix(codes, len(items)), items, pairs
+    rows = feature_rows(name, contrasts, None)
+    _refuse_ids(name, contrasts, rows)
+    return rows, column_names(contrasts), None
 
 
 def column_names(table: Any) -> tuple[str, ...] | None:
     """The names of a data frame's columns, where all are texts."""
-    names: list[Any] = looked_at(lambda rows: list(getattr(rows, "columns", ())), table, [])
+    names: list[Any] = looked_at(_labels, table, [])
     plain = [plain_text(name) for name in names]
     return tuple(plain) if plain and None not in plain else None  # type: ignore[arg-type]
+
+
+def _labels(table: Any) -> list[Any]:
+    names: Any = getattr(table, "column_names", None) or getattr(table, "columns", ())  # Arrow's; pandas' and polars'
+    return list(names)
 
 
 def codes_of(name: str, labels: Any, size: int) -> NDArray[np.int64]:
@@ -280,37 +321,76 @@ def _checked_sparse(name: str, value: Any) -> Any:
     return matrix
 
 
-def _pairs(name: str, value: Any) -> tuple[tuple[str, ...], NDArray[np.int64]] | None:
-    """The names of items, in their order, and which two of them each row names, (m, 2); None where there are numbers.
+def _pairs(name: str, value: Any) -> NDArray[Any] | None:
+    """The names of two items in each row, (m, 2); None where there are numbers.
 
     Numbers are contrasts always: items with numbers for names are wanted as texts.
     """
     if type(value) is np.ndarray and value.dtype.kind not in "UTO":
         return None
     array = as_array(name, value, "not an array of real numbers", "(m, n_features) is wanted")
-    if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0 or array.dtype.kind not in "UTO":
+    if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "UTO":
         return None
-    items = array.ravel().tolist()
-    if not any(isinstance(item, str) for item in items):
+    is_text = [isinstance(item, str) for item in array.ravel().tolist()]
+    if array.ndim == 1 or array.shape[1] != 2:
+        if all(is_text):
+            raise ValueError(
+                f"{name} has shape {array.shape} and holds texts, such as {brief(array.ravel().tolist()[0])}; a table "
+                'of exactly two columns is wanted, the names of the two items of each row: table[["first", "second"]], '
+                "say"
+            )
         return None
-    bad = next((i for i, item in enumerate(items) if not isinstance(item, str)), None)
-    if bad is not None:
+    if not any(is_text):
+        return None
+    if not all(is_text):
+        row, column = divmod(is_text.index(False), 2)
         raise ValueError(
-            f"{name}[{bad // 2}, {bad % 2}] is {brief(items[bad])}; the name of an item, a text, is wanted"
+            f"{name}[{row}, {column}] is {brief(array[row, column])}; the name of an item, a text, is wanted"
         )
+    return array
+
+
+def _codes(name: str, pairs: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The names of items, in their order, and which two of them each row names, (m, 2)."""
+    items = pairs.ravel().tolist()
     labels = sorted(set(items))
     places = {label: k for k, label in enumerate(labels)}
-    return tuple(map(str, labels)), np.array([places[item] for item in items], np.int64).reshape(-1, 2)
+    codes = np.array([places[item] for item in items], np.int64).reshape(-1, 2)
+    same = codes[:, 0] == codes[:, 1]
+    if same.any():
+        k = int(np.argmax(same))
+        raise ValueError(f"{name}[{k}] is {brief(items[2 * k])} against itself; the names of two items are wanted")
+    return tuple(map(str, labels)), codes
+
+
+def _refuse_ids(name: str, table: Any, rows: Array) -> None:
+    """Refuse two columns of a data frame that look like two items' numbers, of which a fit would make two features.
+
+    Lists and arrays are contrasts, whatever is in them: a data frame alone has columns with a type each.
+    """
+    kinds: list[str] = looked_at(lambda frame: list(map(str, _dtypes(frame))), table, [])
+    if len(kinds) == 2 and all(re.match(r"u?int\d", kind, re.IGNORECASE) for kind in kinds) and rows.min() >= 0.0:
+        listed = " and ".join(map(repr, column_names(table) or (0, 1)))
+        raise ValueError(
+            f"{name} is a data frame with two columns of whole numbers, {listed}, the first row being "
+            f"{rows[0, 0]:.0f} and {rows[0, 1]:.0f}: these look like ids of items, and would be read as two features. "
+            "Wanted are texts where they name items, .astype(str), or floats where they are features, .astype(float)"
+        )
+
+
+def _dtypes(frame: Any) -> Any:
+    """The types of a data frame's columns: of pandas and polars, or of Arrow."""
+    return frame.dtypes if hasattr(frame, "dtypes") else frame.schema.types
 
 
 def _pair_matrix(codes: NDArray[np.int64], n_items: int) -> Any:
-    """1 for the first and -1 for the second of two items, 0 where they are the same, (m, n_items)."""
+    """1 for the first and -1 for the second of two items, (m, n_items)."""
     from scipy import sparse
 
     m = len(codes)
     values, rows = np.tile([1.0, -1.0], m), np.repeat(np.arange(m), 2)
     matrix = sparse.csr_matrix((values, (rows, codes.ravel())), shape=(m, n_items))
-    matrix.sum_duplicates()
+    matrix.sum_duplicates()  # there are none: it sorts
     return matrix
 
 

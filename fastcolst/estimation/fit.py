@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import answer, brief, choice, non_negative_numbers, number, plain_text
 from fastcolst._compile import kernel
 from fastcolst.comparison import cdf, comparison_model, log_cdf, pdf, weight
-from fastcolst.estimation.designs import Contrasts, Design, codes_of, contrasts_of
+from fastcolst.estimation.designs import Contrasts, Design, codes_of, contrasts_of, wins_of
 from fastcolst.estimation.history import History
 from fastcolst.estimation.identification import Knowledge, known_directions, shortest
 from fastcolst.estimation.mle import AUTO_RADIUS
@@ -86,8 +86,11 @@ def fit(
     contrasts : (m, d) array_like of real numbers, (m, d) SciPy sparse matrix, or (m, 2) texts
         z_k = x_first - x_second. Whatever has the method ``tocsr`` is taken as sparse. Texts are the names of two items
         each, the first one's first: a feature for every item, 1 where it is the first and -1 where it is the second.
+        Two columns of whole numbers in a data frame, none negative, may be ids of items and are refused: as texts they
+        are names, as floats features.
     wins : (m,) array_like
-        How often the first arm won; a tie counts one half, and shares between 0 and 1 are fine.
+        How often the first arm won; a tie counts one half, and shares between 0 and 1 are fine. With texts for
+        contrasts also texts: the name of the one of the row's two items that won.
     trials : (m,) array_like, optional
         Of how many comparisons. None: of one each.
     weights : (m,) array_like, optional
@@ -158,6 +161,8 @@ def fit(
     >>> found = fc.fit([["a", "b"], ["b", "c"], ["c", "a"]], wins=[6, 7, 2], trials=[10, 10, 10])
     >>> found.names, found.theta.round(3), found.standard_errors.round(3)
     (('a', 'b', 'c'), array([ 0.591,  0.149, -0.741]), array([0.334, 0.317, 0.346]))
+    >>> fc.fit([["a", "b"], ["b", "a"], ["a", "b"]], wins=["a", "a", "b"]).theta.round(3)
+    array([ 0.347, -0.347])
     """
     found = fitted(
         contrasts,
@@ -197,7 +202,7 @@ def fitted(
 ) -> Fit:
     """As :func:`fit`, without a warning; ``name`` is what errors call the contrasts."""
     given = contrasts_of(name, contrasts, covariates, answer(position, "position"), names)
-    answers, n_comparisons = _answers(given, wins, trials, weights, clusters)
+    answers, n_comparisons = _answers(given, wins_of(wins, trials, given), trials, weights, clusters)
     model = comparison_model(comparison)
     penalty = number("ridge", ridge)
     kind = score_code(choice("score", score, SCORES), "fit")
