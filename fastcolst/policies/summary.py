@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,11 +116,6 @@ class Summarised(Simulated):
     _names: Any
     _pending: Pending
 
-    @property
-    def status(self) -> str:
-        """A word for how its estimate stands."""
-        raise NotImplementedError
-
     def summary(self) -> Summary:
         """Rounds, duels and status, and the coefficients with their standard errors; a copy, which changes no more."""
         with self._lock:
@@ -144,6 +139,13 @@ class Summarised(Simulated):
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
+
+    if TYPE_CHECKING:  # what a policy has besides
+
+        @property
+        def status(self) -> str:
+            """See :attr:`LinearPolicy.status`."""
+            ...
 
 
 def standard_errors(factor: NDArray[np.float64], model: Any) -> NDArray[np.float64]:
