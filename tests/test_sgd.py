@@ -148,6 +148,18 @@ def test_one_hot_features_are_of_size_one_however_rare():
     )
 
 
+def test_a_radius_is_in_the_features_own_units():
+    """So that predictions depend on the units, as the docstring says."""
+    log = logistic_log(4, 60, 1.0)
+    policies = [fc.CoLSTIM(3, estimator=fc.SGD(0.2, radius=0.3, standardize=True)) for _ in range(2)]
+    plain, large = (
+        policy.learn_and_predict(log.contrasts * unit, log.wins)
+        for policy, unit in zip(policies, (1.0, 100.0), strict=True)
+    )
+    assert all(np.linalg.norm(policy.theta) <= 0.3 * (1.0 + 1e-12) for policy in policies)
+    assert np.abs(plain - large).max() > 0.1
+
+
 def test_sizes_are_saved_with_the_policy(tmp_path):
     log = logistic_log(9, 60, [1.0, 100.0, 0.01])
     policy = fc.CoLSTIM(3, estimator=fc.SGD(0.1, standardize=True))
@@ -160,8 +172,35 @@ def test_sizes_are_saved_with_the_policy(tmp_path):
 
 def test_tiny_features_and_sums_that_overflow():
     policy = fc.CoLSTIM(2, estimator=fc.SGD(0.5, standardize=True), ridge=1.0)
-    policy.learn_and_predict([[1e-170, 1.0], [1e130, 0.5]], [True, False])
+    policy.learn_and_predict([[1e130, 0.5], [1e-170, 1.0], [1e-120, 1e-120]], [True, False, True])
     assert np.isfinite(policy.theta).all()
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-163, 1e-158, 1e-154])
+def test_features_whose_squares_are_lost_are_refused(size):
+    """1e-163 gave 0.5 for everything, and 1e-158 was said to be too large."""
+    log = logistic_log(3, 40, 1.0)
+    for units in (size, np.array([1.0, size, 1.0])):
+        policy = fc.CoLSTIM(3, estimator=fc.SGD(0.2, standardize=True), ridge=1.0)
+        with pytest.raises(
+            ValueError, match=r"^contrasts\[\d+\] is so small that .* overflows: scale the features up$"
+        ):
+            policy.learn_and_predict(log.contrasts * units, log.wins)
+        assert not policy.theta.any()
+    duel = policy.select(np.eye(3) * size)
+    with pytest.raises(ValueError, match=r"^duel of round 1: .* the estimate overflows; larger features are wanted$"):
+        policy.update(duel, True)
+    assert policy.pending == 1
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e130])
+def test_predictions_are_the_same_in_extreme_units(size):
+    log = logistic_log(3, 40, 1.0)
+    expected, found = (
+        fc.CoLSTIM(3, estimator=fc.SGD(0.2, standardize=True)).learn_and_predict(log.contrasts * unit, log.wins)
+        for unit in (1.0, size)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("value", [2, "yes", None])

@@ -171,6 +171,21 @@ def test_whole_weights_repeat_an_answer_for_exact_estimates_and_fits(estimator, 
     np.testing.assert_allclose(counts.theta, weighted.theta, rtol=0, atol=1e-2)
 
 
+@pytest.mark.parametrize("start", [1, 3])
+def test_whole_weights_past_the_start_repeat_an_answer_where_the_starts_are_equal(start):
+    """`history` counts comparisons whatever their weights: with weights in it the estimates differ, if not by much."""
+    rng = np.random.default_rng(11)
+    answers = [(float(rng.integers(2)), start if i < 40 else int(rng.integers(1, 5))) for i in range(160)]
+    estimator = fc.OnlineNewton(history=40, ridge=0.3)
+    weighted, repeated, (contrasts, shares, weights) = both_ways(lambda: fc.CoLSTIM(D, estimator=estimator), answers)
+    if start == 1:
+        np.testing.assert_allclose(weighted.theta, repeated.theta, rtol=1e-12)
+        return
+    exact = reference.fit(contrasts, shares * weights, weights, comparison=reference.BradleyTerry(), ridge=0.3)
+    apart = exact.distance(weighted.theta), exact.distance(repeated.theta)
+    assert np.abs(weighted.theta - repeated.theta).max() > 1e-6 and max(apart) < 0.3
+
+
 def test_for_gradient_steps_a_weight_is_one_long_step():
     weighted, repeated, (contrasts, _, _) = both_ways(lambda: fc.CoLSTIM(D, estimator="sgd"), [(1.0, 3)])
     np.testing.assert_allclose(weighted.theta, 3.0 * 0.5 * 0.5 * contrasts[0], rtol=1e-15)

@@ -141,7 +141,7 @@ class OnlineNewton(NamedTuple):
     Parameters
     ----------
     history : int, default 2000
-        Comparisons at the start that are remembered and solved exactly; at least 0.
+        Comparisons at the start, whatever their weights, that are remembered and solved exactly; at least 0.
     ridge : float, optional
         Penalty ridge/2 |theta|^2; positive. None: the policy's ``ridge``, or 1 where that is 0 or there is none. With
         ``history=0`` it should be near 1: one pass with a small ridge takes far too long first steps, and never
@@ -156,9 +156,13 @@ class OnlineNewton(NamedTuple):
 
     Notes
     -----
-    O(d^2) a comparison, O(history d + d^2) memory whatever the horizon. After the start a comparison of weight 3 is
-    learned as three of weight 1, up to a hundred of them, so that weights are repetitions; what is left goes in one
-    step.
+    O(d^2) a comparison, O(history d + d^2) memory whatever the horizon.
+
+    During the start a comparison of weight 3 is three of weight 1, to the tolerance of the start, and after it exactly:
+    it is learned as three, up to a hundred; what is left goes in one step. But ``history`` counts comparisons, whatever
+    their weights. Of weighted comparisons more is then solved exactly than of as many repetitions, whose start ends
+    sooner, and from there on the two estimates differ as those with a longer and a shorter history do: by 0.03 to 0.3
+    standard errors in eight tries with 1,500 comparisons of weights 1 to 4 and a history of 100 or 400.
 
     One pass never looks again at the curvature that a comparison had when it came. While theta has a long way to go, or
     turns back, that leaves it several standard errors from the maximum: after a change of what people prefer, with

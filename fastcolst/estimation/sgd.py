@@ -23,6 +23,10 @@ CERTAIN = 1.0 / (1.0 + math.exp(30.0))
 F(-margin) is as small. No answers make predictions so certain; steps do that run over their aim, back and forth."""
 
 
+LEAST_SQUARE = 2.2250738585072014e-308
+"""Smaller mean squares have fewer digits, down to none: features of size 1.5e-154."""
+
+
 class SGDMemory(NamedTuple):
     """What SGD remembers.
 
@@ -42,8 +46,7 @@ def _mean_square(squares: Any, k: int, value: float) -> float:
     """Mean square of feature k where it is not 0, with one more value; 1 where there is none."""
     if value == 0.0:
         return float(squares[0, k] / squares[1, k] if squares[0, k] > 0.0 else 1.0)
-    mean = (squares[0, k] + value * value) / (squares[1, k] + 1.0)
-    return float(mean if mean > 0.0 else 1.0)  # the square of a tiny number is 0
+    return float((squares[0, k] + value * value) / (squares[1, k] + 1.0))
 
 
 @helper
@@ -119,6 +122,9 @@ class SGDSteps(NamedTuple):
         is_standardized = self.standardize == 1
         square = 0.0
         for k in range(theta.size):
+            # theta, in the features' units, would overflow, which is not seen where the square of a tiny number is 0
+            if is_standardized and contrast[k] != 0.0 and _mean_square(memory.squares, k, contrast[k]) < LEAST_SQUARE:
+                return OVERFLOW
             moved = _stepped(memory, contrast, k, step, is_standardized)
             square += moved * moved
         if not square < np.inf:
@@ -147,14 +153,16 @@ class SGD(NamedTuple):
     decay : float, default 0.0
         Power with which the steps shrink, in [0, 1]. 0 is the paper's constant rate.
     radius : float, optional
-        theta is projected onto the ball of this radius after each step. None: no projection.
+        theta, in the features' own units, is projected onto the ball of this radius after each step. None: no
+        projection.
     score : {"likelihood", "residual"}
         What g is: the derivative of the log-likelihood, (y - F) f/(F(1-F)), or the paper's residual y - F. They agree
         for the logistic model of scale 1 only.
     standardize : bool, default False
         Whether steps are taken in units of each feature's size, the root of the mean square of the contrasts learned so
-        far in which it is not 0: predictions are then the same whatever units the features have. theta is in the
-        features' own units, as always.
+        far in which it is not 0: predictions are then the same whatever units the features have, as long as there is no
+        `radius` (theta, which is projected, is in the features' own units, as always) and sizes lie between 1e-150 and
+        1e140. Features so small that their squares are lost are refused.
 
     Raises
     ------

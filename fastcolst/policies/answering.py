@@ -18,7 +18,7 @@ from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
 from fastcolst.policies.simulated import Simulated
 
-__all__ = ["Answering", "overflow"]
+__all__ = ["Answering", "is_tiny", "overflow"]
 
 
 class Answer(NamedTuple):
@@ -30,12 +30,23 @@ class Answer(NamedTuple):
     rater: str | int | None
 
 
+SMALLEST_SIZE = 1e-150
+"""Of smaller numbers the squares have few digits or none: steps in units of features' sizes then overflow."""
+
+
 def overflow(duel: Duel, weight: float) -> ValueError:
     """What there is to say where numbers would overflow."""
+    wanted = "larger features" if is_tiny(duel.contrast) else "smaller features or a smaller weight"
     return ValueError(
-        f"duel of round {duel.round}: with its contrast and weight {weight:g} the estimate overflows; smaller features "
-        "or a smaller weight are wanted"
+        f"duel of round {duel.round}: with its contrast and weight {weight:g} the estimate overflows; {wanted} are "
+        "wanted"
     )
+
+
+def is_tiny(contrast: NDArray[np.float64]) -> bool:
+    """Whether a feature so small that its square is lost is what makes an estimate overflow, as far as that shows."""
+    sizes = np.abs(contrast[contrast != 0.0])
+    return bool(sizes.min(initial=np.inf) < SMALLEST_SIZE and sizes.max(initial=0.0) < 1.0 / SMALLEST_SIZE)
 
 
 class Answering(Simulated):

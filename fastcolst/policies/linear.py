@@ -14,6 +14,7 @@ from fastcolst.comparison import probabilities
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
 from fastcolst.kernels.linalg import inverse_factor
+from fastcolst.policies.answering import is_tiny
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.duel import Asked
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
@@ -23,6 +24,7 @@ from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCK
 from fastcolst.policies.policy import Policy
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
+from fastcolst.policies.status import FEW_ANSWERS, FEW_PER_FEATURE, STATUS_WARNINGS
 from fastcolst.policies.summary import standard_errors
 
 __all__ = ["LinearPolicy"]
@@ -33,26 +35,6 @@ LARGEST_WIDTH = 1e150
 
 MATRICES = 4
 """Matrices (n_features, n_features) that a policy with a linear estimate has at least: M and its factor, as built."""
-
-FEW_ANSWERS = 500
-FEW_PER_FEATURE = 50
-"""Comparisons, whichever is more, up to which answers are separable as a rule, and no warning says so."""
-
-STATUS_WARNINGS = {
-    "boundary": "after {n} comparisons the maximum of the likelihood lies outside the ball that theta is kept in; a "
-    "larger radius, or ridge > 0, moves it",
-    "separated": "after {n} comparisons there are some that theta explains the better the larger it is: the likelihood "
-    "has no finite maximum; ridge > 0 gives a finite one",
-    "not-converged": "the maximum of the likelihood of {n} comparisons was not reached; theta is the best "
-    "point found (features of very different or very large scales?)",
-    "drifting": "after {n} comparisons, what is predicted and what is answered differ by more than chance: theta is "
-    "off by some standard errors, since one pass never looks again at earlier answers. Did preferences change, or are "
-    "features of very different scales? estimator=fc.MLE() finds the maximum; features of one scale help as well",
-    "overshooting": "after {n} comparisons, predictions have come within 1e-13 of certain (a margin |z'theta| passed "
-    "30): steps of SGD are too long for features so large, and run over their aim. fc.SGD(..., standardize=True) "
-    "(--standardize) takes them in units of each feature's size; a smaller learning_rate (--learning-rate) or "
-    'estimator="mle" help as well',
-}
 
 
 class LinearPolicy(Remembering, Policy):
@@ -204,8 +186,9 @@ class LinearPolicy(Remembering, Policy):
                 code, n = learn_log(self._agent, *(column[n_learned:] for column in columns))
                 n_learned += n
                 if code == OVERFLOW:
+                    size, way = ("small", "up") if is_tiny(contrasts[n_learned]) else ("large", "down")
                     raise ValueError(
-                        f"{name}[{n_learned}] is so large that the estimate overflows: scale the features down"
+                        f"{name}[{n_learned}] is so {size} that the estimate overflows: scale the features {way}"
                     )
                 if code != LEARNED:
                     self._make_ready(code, len(contrasts) - n_learned)
