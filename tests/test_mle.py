@@ -903,6 +903,16 @@ def test_few_answers_that_are_all_explained_are_no_certainty():
     assert n_capped > len(contrasts) // 4
 
 
+def test_a_ridge_too_small_for_the_features_makes_nobody_certain():
+    rng = np.random.default_rng(0)
+    contrasts = 165.0 * rng.normal(size=(60, 3))
+    wins = contrasts[:, 0] / 165.0 + rng.logistic(size=60) > 0.0
+    predicted = fc.CoLSTIM(3, estimator=fc.MLE(ridge=1.0)).learn_and_predict(contrasts, wins)
+    assert predicted.min() > 0.01 and predicted.max() < 0.99
+    in_their_units = fc.CoLSTIM(3, estimator=fc.MLE(ridge=1.0)).learn_and_predict(contrasts / 165.0, wins)
+    assert in_their_units.min() < 0.05
+
+
 @pytest.mark.parametrize("radius", ["auto", 0.8])
 def test_an_answer_does_not_lead_out_of_the_ball(radius):
     """With a maximum near its boundary, inside at one time and outside at another; predicting asks for theta."""

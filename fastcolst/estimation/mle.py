@@ -114,9 +114,18 @@ class MLESteps(NamedTuple):
         return wanted and is_inexact(self.settings, memory, self.tolerance)
 
     def doubt(self, memory: Any) -> float:
-        """1/(n + 2) after n comparisons unless the maximum lies inside: that few were all explained proves little."""
-        progress = memory.progress[()]
-        return 0.0 if progress.status == INTERIOR else 1.0 / (progress.learned + 2.0)
+        """1/(n + 2) after n comparisons unless the maximum lies inside: that few were all explained proves little.
+
+        With a ridge there is a maximum always; inside is then where the ball of "auto" would be. O(d).
+        """
+        progress, features = memory.progress[()], memory.features
+        square = 0.0
+        if self.ridge > 0.0:
+            for k in range(features.size):
+                scaled = features[k].scale * memory.theta[k]
+                square += scaled * scaled
+        is_inside = progress.status == INTERIOR and square <= AUTO_RADIUS * AUTO_RADIUS
+        return 0.0 if is_inside else 1.0 / (progress.learned + 2.0)
 
     def information(self, memory: Evidence) -> NDArray[np.float64]:
         """H, and the multiplier's part on the boundary of the ball, (d, d), once theta is up to date."""
@@ -179,8 +188,9 @@ class MLE(NamedTuple):
 
     While the maximum is not inside, theta is as large as the ball allows, and so certain that the predictions of
     ``learn_and_predict`` are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them, by the rule of succession; those
-    of ``probability`` are not. ``policy.status`` tells how the estimate stands: "interior", "boundary" (a larger ball
-    would give a larger estimate), "separated" (every comparison is explained: no finite maximum) or "not-converged".
+    of ``probability`` are not. So they are where a ridge lets theta grow beyond the ball of "auto". ``policy.status``
+    tells how the estimate stands: "interior", "boundary" (a larger ball would give a larger estimate), "separated"
+    (every comparison is explained: no finite maximum) or "not-converged".
 
     References
     ----------
