@@ -236,7 +236,7 @@ def test_football_matches_since_1990(shared: Path, capsys: pytest.CaptureFixture
     assert "11,258 draws" in out
     assert "24,787 learned" in out
     (line,) = [line for line in out.splitlines() if line.startswith("log loss")]
-    assert float(line.split()[-1]) == pytest.approx(loss, abs=0.0005)
+    assert float(line.split()[2]) == pytest.approx(loss, abs=0.0005)
 
 
 def test_the_exact_estimator_is_the_default_and_a_learning_rate_implies_sgd(

@@ -288,6 +288,68 @@ def test_a_log_that_names_the_winner_first_needs_no_column_that_says_so(tmp_path
     assert "the first always won: the table below counts each comparison in both orders" in capsys.readouterr().out
 
 
+# --- names of winners, and what is told of outcomes ---------------------------------------------------------
+
+UNSAID = {"note": "played", "home team": ["x", "y", "z", "x", "y"], "away": ["y", "z", "x", "z", "x"]}
+
+
+@pytest.mark.parametrize("kind", ["object", "category", "string", "string[pyarrow]"])
+def test_names_of_winners_are_traced_to_the_columns_that_nobody_called_items(tmp_path, capsys, kind):
+    """What was asked for before was a share of the win for each team."""
+    frame = pd.DataFrame({**UNSAID, "h": 1.0, "a": [0.5] * 5, "won": ["x", "z", "Draw", None, "y"]})
+    frame = frame.astype(dict.fromkeys(["note", "home team", "away", "won"], kind))
+    message = (
+        "the outcomes in column 'won' are .*; these are values of columns home team and away: "
+        r"items=\['home team', 'away'\] \(--items 'home team' away\) is wanted"
+    )
+    options = {"first": "h", "second": "a", "outcome": "won"}
+    for log in (frame, [frame, frame]):
+        with pytest.raises(ValueError, match=message):
+            fc.read_log(log, **options)
+    with pytest.raises(ValueError, match="may not mean the same in all that is read together"):  # items are not enough
+        fc.read_log([frame, frame.assign(won=[0, 1, 1, 0, 1])], **options)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    asked = ["replay", str(tmp_path / "log.csv"), "--first", "h", "--second", "a", "--outcome", "won"]
+    assert main(asked) == 2
+    assert "(--items 'home team' away) is wanted" in capsys.readouterr().err
+    assert main([*asked, "--items", "home team", "away"]) == 0
+    frame.loc[0, "won"] = "z" if kind != "category" else None  # neither of the row's two
+    if kind != "category":
+        with pytest.raises(ValueError, match="which may be read in more than one way"):
+            fc.read_log(frame, **options)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "options", "told"),
+    [
+        ([1, 0, 1, -1, -1], {}, "1 = first won (2), -1 = second won (2), 0 = draw (1)"),
+        ([1, 0, 1, 0, np.nan], {}, "1 = first won (2), 0 = second won (2)"),
+        ([1, 0, 1, 0, 1], {"where": "k > 0"}, "1 = first won (2), 0 = second won (2)"),
+        (
+            ["h", "a", "d", "n", "h"],
+            {"coding": {"h": 1, "a": 0, "d": 0.5, "n": 0.5}},
+            "'h' = first won (2), 'a' = second won (1), 'd' or 'n' = draw (2)",
+        ),
+        (
+            ["x", "y", "y", "tie", "y"],
+            {"items": ["i", "j"]},
+            "name of the first = first won (2), name of the second = second won (2), 'tie' = draw (1)",
+        ),
+        (
+            ["x", "y", "q", "tie", "y"],
+            {"items": ["i", "j"], "coding": "names", "drop_unknown": True},
+            "'x' = first won (1), 'y' = second won (2), 'tie' = draw (1)",
+        ),
+        ([0.25, 1, 0, 0.75, 1], {}, "the first's shares of 5 rows, from 0 to 1"),
+    ],
+)
+def test_how_outcomes_were_read_is_told(outcomes, options, told):
+    frame = table(outcomes, i=["x", "x", "y", "x", "x"], j=["y", "y", "x", "y", "y"], k=range(5))
+    log = fc.read_log(frame, contrast="z", **options)
+    assert log.outcomes == f"outcomes: {told}"
+    assert log.outcomes in fc.replay(fc.CoLSTIM(len(log.features), estimator="sgd"), log).summary().splitlines()
+
+
 # --- several sources ----------------------------------------------------------------------------------------
 
 

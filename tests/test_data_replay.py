@@ -231,3 +231,18 @@ def test_where_one_side_always_won_both_orders_are_in_the_table():
     assert not scored([0.5, 0.5], [1, 0]).is_one_sided
     (certain,) = scored([0.5, 0.5], [1, 1]).calibration  # both orders are in this bin, and add up to one win
     assert (certain["count"], certain["observed"], certain["standard_error"]) == (4, 0.5, 0.0)
+
+
+def test_a_log_loss_stands_beside_a_coin_s_and_the_base_rate_s():
+    result = scored([0.8, 0.8, 0.6, 0.4], [1, 1, 1, 0])
+    (line,) = [line for line in result.summary().splitlines() if line.startswith("log loss")]
+    base = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert line.endswith(f"  (a coin's 0.6931, the base rate's {base:.4f}: the first won 75.0%)")
+    assert "outcomes: 1 = first won (3), 0 = second won (1)" in result.summary().splitlines()
+    constant = scored([0.75] * 4, [1, 1, 1, 0])
+    assert constant.log_loss == pytest.approx(base, rel=1e-14)
+    weighted = Log.from_arrays(np.ones((3, 1)), [1.0, 0.5, 0.0], weights=[3.0, 2.0, 1.0])
+    result = ReplayResult(probabilities=[4 / 6] * 3, wins=weighted.wins, theta=[0.0], log=weighted, label="x")
+    assert f"the base rate's {result.log_loss:.4f}: the first won 66.7%" in result.summary()
+    assert "outcomes: 1 = first won (1), 0 = second won (1), 0.5 = draw (1)" in result.summary()
+    assert "base rate" not in scored([0.5, 0.6], [1, 1]).summary()  # its log loss is 0, and tells nothing

@@ -15,6 +15,7 @@ each is looked at by itself too: all have to mean the same by their values.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +28,7 @@ from fastcolst.data.tables import Column, number_in, text_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CODINGS", "Coding", "Sides", "checked_coding", "shares"]
+__all__ = ["CODINGS", "MEANINGS", "Coding", "Reading", "Sides", "checked_coding", "is_tie", "shares"]
 
 CODINGS = ("auto", "signed", "unit", "names")
 TIES = frozenset({"tie", "draw", "drawn", "equal", "tie (bothbad)", "both_bad", "bothbad"})
@@ -36,11 +37,14 @@ PAIRS = (("first", "second"), ("left", "right"), ("home", "away"), *((f"{noun}_a
 """Words for two sides. A and B alone are none: variants are called that, wherever they stand."""
 MOST_SHOWN = 10
 """Values that a message lists."""
+MEANINGS = {1.0: ("first won", "name of the first"), 0.0: ("second won", "name of the second"), 0.5: ("draw", "")}
+"""What shares mean where all are won, lost or drawn, and what stands for it where winners are named."""
 TRUTHS = {"true": 1.0, "false": 0.0}
 
 Coding = str | Mapping[Any, float]
 Value = float | str
 """What stands in a column: a number, whether it was written as one or as a text, or else a text."""
+Unsaid = Callable[[], Sequence[str]]
 
 
 class Sides(NamedTuple):
@@ -170,12 +174,40 @@ def _shown(value: Value) -> str:
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
-def shares(
-    column: Column, coding: Coding | None, sides: Sides, sources: Sequence[tuple[str, int]]
-) -> tuple[NDArray[np.float64], str]:
-    """The first's share of each win, (rows,): nan where the outcome is missing, inf where it is unknown.
+class Reading(NamedTuple):
+    """Outcomes as they were read: the first's share of each win, (rows,), and the values that stand for it.
 
-    Also what was seen, for messages. `sources` has the name and the rows of each file or table, in their order.
+    A share is nan where the outcome is missing, and inf where it is unknown.
+    """
+
+    shares: NDArray[np.float64]
+    seen: _Seen
+
+    def told(self, rows: NDArray[np.bool_]) -> str:
+        """In a line, which of the values in these rows say what, and how often."""
+        known = rows & np.isfinite(self.shares)
+        levels = np.unique(self.shares[known]).tolist()
+        if not set(levels) <= set(MEANINGS):
+            return f"outcomes: the first's shares of {_rows(int(known.sum()))}, from {levels[0]:g} to {levels[-1]:g}"
+        there = [known & (self.shares == share) for share in MEANINGS]
+        places = [np.unique(self.seen.places[rows_]).tolist() for rows_ in there]
+        # names of winners say one thing in one row and another in the next
+        is_by_value = len({place for of_one in places for place in of_one}) == sum(map(len, places)) <= MOST_SHOWN
+        parts = []
+        for (share, (meaning, name)), rows_, of_one in zip(MEANINGS.items(), there, places, strict=True):
+            values = " or ".join(_shown(self.seen.values[place]) for place in of_one)
+            if of_one:
+                parts.append(f"{values if is_by_value or share == 0.5 else name} = {meaning} ({int(rows_.sum()):,})")
+        return f"outcomes: {', '.join(parts)}"
+
+
+def shares(
+    column: Column, coding: Coding | None, sides: Sides, sources: Sequence[tuple[str, int]], unsaid: Unsaid = tuple
+) -> Reading:
+    """The first's share of each win, and what was seen, for messages.
+
+    `sources` has the name and the rows of each file or table, in their order. `unsaid` finds two columns in which the
+    outcomes stand as names, where nobody said that these are the items'.
 
     Raises
     ------
@@ -185,29 +217,40 @@ def shares(
     seen = _Seen.of(column)
     if isinstance(coding, Mapping):
         found = seen.shares(lambda value: coding.get(value, np.inf))
-        return _with_names(found, column, sides.items) if sides.items else found, str(seen)
+        return Reading(_with_names(found, column, sides.items) if sides.items else found, seen)
     if coding == "names":
         if sides.items is None:
             raise ValueError("coding is 'names', and items is None; the columns with the two items' names are wanted")
         names = _names_of(sides.items)
         found = seen.shares(lambda value: np.inf if value in names else _tie(value))
-        return _with_names(found, column, sides.items), str(seen)
+        return Reading(_with_names(found, column, sides.items), seen)
     if coding is not None:
-        return seen.shares({"signed": _signed, "unit": _unit}[coding]), str(seen)
+        return Reading(seen.shares({"signed": _signed, "unit": _unit}[coding]), seen)
     if not seen.present:
-        return seen.shares(_unit), str(seen)
+        return Reading(seen.shares(_unit), seen)
+    return Reading(_found(column, seen, sides, sources, unsaid), seen)
+
+
+def _found(
+    column: Column, seen: _Seen, sides: Sides, sources: Sequence[tuple[str, int]], unsaid: Unsaid
+) -> NDArray[np.float64]:
+    """The shares, (rows,), by the coding that cannot be misread; without one the outcomes are refused."""
     where = sources[0][0] if len(sources) == 1 else f"{sources[0][0]} and {len(sources) - 1} more"
     _check_ties(column, seen, sides, where)
     whole = _readings(column, seen, sides)
     if len(sources) > 1:
         _check_sources(column, whole[0] if _is_one(whole) else None, sides, sources)
-    if not _is_one(whole):
-        wanted = _wanted(seen, " or coding='names', where they are items," if whole else "")
+    if _is_one(whole):
+        return whole[0]
+    told = f"{where!r}: the outcomes in column {column.name!r} are {seen}"
+    pair = unsaid() if sides.items is None and not whole else ()
+    if pair:
         raise ValueError(
-            f"{where!r}: the outcomes in column {column.name!r} are {seen}, which may be read in more than one way. "
-            f"{wanted}"
+            f"{told}; these are values of columns {pair[0]} and {pair[1]}: items={list(pair)} "
+            f"(--items {shlex.join(pair)}) is wanted"
         )
-    return whole[0], str(seen)
+    wanted = _wanted(seen, " or coding='names', where they are items," if whole else "")
+    raise ValueError(f"{told}, which may be read in more than one way. {wanted}")
 
 
 def _readings(column: Column, seen: _Seen, sides: Sides) -> list[NDArray[np.float64]]:
@@ -286,8 +329,13 @@ def _unit(value: Value) -> float:
     return value if not isinstance(value, str) and 0.0 <= value <= 1.0 else np.inf
 
 
+def is_tie(value: object) -> bool:
+    """Whether it is a word for a tie."""
+    return isinstance(value, str) and value.casefold() in TIES
+
+
 def _tie(value: Value) -> float:
-    return 0.5 if isinstance(value, str) and value.casefold() in TIES else np.inf
+    return 0.5 if is_tie(value) else np.inf
 
 
 def _as_numbers(seen: _Seen) -> NDArray[np.float64] | None:

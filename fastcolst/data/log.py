@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastcolst._checks import brief, count, feature_rows, positive_numbers, shares, texts
+from fastcolst._checks import brief, count, feature_rows, plain_text, positive_numbers, shares, texts
+from fastcolst.data.codings import MEANINGS
 from fastcolst.data.contrasts import IndexedContrasts
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Log:
         The features, from the first on, that are items, each 1 for the thing of that name.
     references : texts
         Levels of categories that have no feature: coefficients of the other levels are differences from these.
+    outcomes : str
+        How the outcomes of the selected rows were read, with counts, in a line; of arrays, what `wins` say.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class Log:
     weights: NDArray[np.float64] | None = None
     items: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    outcomes: str = ""
 
     def __post_init__(self) -> None:
         contrasts = _checked_contrasts(self.contrasts)
@@ -90,6 +94,9 @@ class Log:
                 f"features has {len(self.features)} names; contrasts has {contrasts.shape[1]} columns, and a name for "
                 "each is wanted"
             )
+        if plain_text(self.outcomes) is None:
+            raise ValueError(f"outcomes is {brief(self.outcomes)}; a text is wanted")
+        object.__setattr__(self, "outcomes", self.outcomes or _outcomes(self.wins))
         if self.items != self.features[: len(self.items)]:
             raise ValueError(f"items is {brief(self.items)}; the names of the first features are wanted")
         left_out = (self.draws, self.missing, self.unknown)
@@ -195,6 +202,16 @@ def checked_wins(wins: ArrayLike, m: int) -> NDArray[np.bool_] | NDArray[np.floa
     won: NDArray[np.bool_] | NDArray[np.float64] = array == 1.0 if is_decided else array.copy()
     won.setflags(write=False)
     return won
+
+
+def _outcomes(wins: NDArray[np.bool_] | NDArray[np.float64]) -> str:
+    """How often which side won, in a line."""
+    levels, counts = np.unique(np.asarray(wins, np.float64), return_counts=True)
+    if not set(levels.tolist()) <= set(MEANINGS):
+        return f"outcomes: the first's shares of {len(wins):,} wins, from {levels[0]:g} to {levels[-1]:g}"
+    seen = dict(zip(levels.tolist(), counts.tolist(), strict=True))
+    parts = [f"{share:g} = {MEANINGS[share][0]} ({seen[share]:,})" for share in MEANINGS if share in seen]
+    return f"outcomes: {', '.join(parts)}"
 
 
 def is_one_sided(wins: NDArray[np.bool_] | NDArray[np.float64]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from fastcolst.data.columns import Columns, Request
 from fastcolst.data.conditions import parse_condition
 from fastcolst.data.design import complete, design, weights
 from fastcolst.data.log import Log
-from fastcolst.data.sources import read_raw
+from fastcolst.data.sources import pair_with_outcomes, read_raw
 
 __all__ = ["DRAWS", "read_log"]
 
@@ -151,10 +152,12 @@ def read_log(
     selected = np.ones(raw.rows, dtype=np.bool_)
     for condition, column in zip(conditions, raw.columns, strict=True):
         selected &= condition.holds(column)
-    share, seen = np.ones(raw.rows), ""
+    share, seen, reading = np.ones(raw.rows), "", None
     if raw.outcome is not None:
         sides = Sides.of(request.first, request.second, raw.items)
-        share, seen = shares(raw.outcome, coding, sides, raw.sources)
+        unsaid = partial(pair_with_outcomes, path, request, sep, decimal)
+        reading = shares(raw.outcome, coding, sides, raw.sources, unsaid)
+        share, seen = reading.shares, str(reading.seen)
     missing, unknown = np.isnan(share), np.isinf(share)
     known = share[~(missing | unknown)]
     drawn = (share == 0.5) & bool(np.isin(known, (0.0, 0.5, 1.0)).all())
@@ -187,6 +190,7 @@ def read_log(
         items=found.items,
         references=found.references,
         where=lines,
+        outcomes="" if reading is None else reading.told(selected),
         **counts,
     )
 

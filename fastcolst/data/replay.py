@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -250,7 +251,7 @@ class ReplayResult:
         return losses
 
     def summary(self) -> str:
-        """Return the counts, the status, the scores, the calibration table and the coefficients as text."""
+        """Return counts, how outcomes were read, status, scores, calibration table and coefficients as text."""
         bins = [("predicted", "count", "mean", "observed", "standard error")]
         bins += [
             (f"{low:.1f} to {high:.1f}", f"{n:,}", f"{mean:.4f}", f"{observed:.4f}", f"{error:.4f}")
@@ -265,7 +266,9 @@ class ReplayResult:
         coefficients += [(f"{name} (reference)", "0", "", "") for name in self.log.references]
         scores = [("log loss", self.log_loss), ("accuracy", self.accuracy), ("Brier score", self.brier)]
         score_rows = [(name, f"{value:.4f}") for name, value in scores]
-        head = [f"{self.label}: each comparison predicted before it was learned", self.log.counts]
+        score_lines = align(score_rows)
+        score_lines[0] += f"  {self._measured()}"
+        head = [f"{self.label}: each comparison predicted before it was learned", self.log.counts, self.log.outcomes]
         if self.status:
             head.append(f"status of the estimate: {self.status}")
         if self.is_one_sided:
@@ -276,7 +279,16 @@ class ReplayResult:
         units = "coefficient: utility for one unit of the feature; effect: for a typical difference (root mean square)"
         if self.log.items:
             units += "; of items only differences between coefficients are known"
-        return "\n".join([*head, "", *align(score_rows), "", *align(bins), "", units, *align(coefficients)])
+        return "\n".join([*head, "", *score_lines, "", *align(bins), "", units, *align(coefficients)])
+
+    def _measured(self) -> str:
+        """What log losses of predictions that know nothing are: 1/2, and the first's share of all wins, each time."""
+        coin = f"a coin's {math.log(2.0):.4f}"
+        if self.is_one_sided:  # of a side that always won the base rate tells which side was put first
+            return f"({coin})"
+        rate = self._mean(np.asarray(self.wins, np.float64))
+        loss = -rate * math.log(rate) - (1.0 - rate) * math.log1p(-rate)
+        return f"({coin}, the base rate's {loss:.4f}: the first won {rate:.1%})"
 
     def plot(self, axes: Any = None) -> Any:
         """Draw calibration and running log loss: see :func:`fastcolst.plotting.replay_figure`."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fastcolst._checks import brief, path_text, plain_text
 from fastcolst._files import Arrays, opened
+from fastcolst.data.codings import is_tie
 from fastcolst.data.columns import Columns, Request, layout_of, named
 from fastcolst.data.tables import (
     Column,
@@ -19,7 +24,10 @@ from fastcolst.data.tables import (
     table_column,
 )
 
-__all__ = ["Raw", "read_raw"]
+__all__ = ["Raw", "pair_with_outcomes", "read_raw"]
+
+
+Taker = Callable[..., Any]
 
 
 class Raw(NamedTuple):
@@ -59,6 +67,29 @@ def read_raw(path: Any, request: Request, sep: str | None, decimal: str | None) 
     return _joined([_read(source, request, sep, decimal) for source in sources])
 
 
+def pair_with_outcomes(path: Any, request: Request, sep: str | None, decimal: str | None) -> tuple[str, ...]:
+    """Two columns of a table, the first of several, of which one has each row's outcome; nothing where none have.
+
+    The table is read once more: nobody asked for these columns.
+    """
+    source = path[0] if isinstance(path, list | tuple) else path
+    found: tuple[str, ...] = _read(source, request, sep, decimal, (_pair_in_table, lambda archive, request: ()))
+    return found
+
+
+def _pair_in_table(table: Any, request: Request, decimal: str = ".") -> tuple[str, ...]:
+    names = [str(name) for name in table.columns]
+    outcome = named(request.outcome, ("outcome", "y"), names, "outcome", request.path)
+    columns = [table.iloc[:, k].astype(object) for k in range(len(names))]
+    plain = {name: column.where(column.notna(), None) for name, column in zip(names, columns, strict=True)}
+    entries = plain.pop(outcome)
+    settled = entries.isna().to_numpy() | entries.map(is_tie).to_numpy(bool)
+    same = {name: (column == entries).to_numpy(bool) for name, column in plain.items()}
+    some = [name for name, rows in same.items() if rows.any()]
+    pairs = combinations(some, 2)
+    return next((pair for pair in pairs if np.all(settled | same[pair[0]] | same[pair[1]])), ())
+
+
 def _joined(raws: list[Raw]) -> Raw:
     """One below the other."""
     first = raws[0]
@@ -92,13 +123,19 @@ def _like(first: Raw, raw: Raw) -> Raw:
 # --- files and tables ---------------------------------------------------------------------------------------
 
 
-def _read(source: Any, request: Request, sep: str | None, decimal: str | None) -> Raw:
-    """Take what was asked for from a table or a file, which is opened here: past that its content is to blame."""
+def _read(
+    source: Any, request: Request, sep: str | None, decimal: str | None, takers: tuple[Taker, Taker] | None = None
+) -> Any:
+    """Take what was asked for from a table or a file, which is opened here: past that its content is to blame.
+
+    ``takers`` take it from a table and from named arrays.
+    """
+    from_table, from_archive = takers or (_from_table, _from_archive)
     marks = _marks(sep, decimal)
     library = library_of(source)
     if library:
         _refuse_marks(sep, decimal, "a table in memory")
-        return _from_table(frame_of(source, library), request._replace(path=f"table of {library}"))
+        return from_table(frame_of(source, library), request._replace(path=f"table of {library}"))
     path = path_text("path", source)
     request, name = request._replace(path=path), path.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet", ".npz")):
@@ -107,11 +144,11 @@ def _read(source: Any, request: Request, sep: str | None, decimal: str | None) -
         _refuse_marks(sep, decimal, repr(path))
     with opened(path) as file:
         if name.endswith(".npz"):
-            return _from_archive(Arrays(file, path), request)
+            return from_archive(Arrays(file, path), request)
         if name.endswith(".parquet"):
-            return _from_table(read_parquet(file, path), request)
+            return from_table(read_parquet(file, path), request)
         table = read_csv(file, path, "gzip" if name.endswith(".gz") else None, *marks)
-        return _from_table(table, request, marks[1])
+        return from_table(table, request, marks[1])
 
 
 def _marks(sep: Any, decimal: Any) -> tuple[str, str]:
