@@ -246,3 +246,46 @@ def test_a_log_loss_stands_beside_a_coin_s_and_the_base_rate_s():
     assert f"the base rate's {result.log_loss:.4f}: the first won 66.7%" in result.summary()
     assert "outcomes: 1 = first won (1), 0 = second won (1), 0.5 = draw (1)" in result.summary()
     assert "base rate" not in scored([0.5, 0.6], [1, 1]).summary()  # its log loss is 0, and tells nothing
+
+
+def large_features(seed, size, m=300, d=5, truth=1.0):
+    """Contrasts of that size and answers to them, whose margins are of size `truth`."""
+    rng = np.random.default_rng(seed)
+    theta = rng.standard_normal(d)
+    contrasts = size * rng.standard_normal((m, d))
+    return contrasts, rng.random(m) < 1.0 / (1.0 + np.exp(-contrasts @ theta * truth / size / np.linalg.norm(theta)))
+
+
+@pytest.mark.parametrize("history", [50, 2_000])
+@pytest.mark.parametrize("size", [1.0, 165.0, 1e6])
+def test_a_start_is_no_more_certain_than_its_answers_are_many(size, history):
+    """Of features of size 165 a ridge of 1 held nothing back: a few answers made predictions of 0 that failed."""
+    contrasts, wins = large_features(3, size, 60)
+    log, policy = Log.from_arrays(contrasts, wins), fc.CoLSTIM(5, estimator=fc.OnlineNewton(history))
+    found, exact = replay(policy, log), replay(fc.CoLSTIM(5), log)
+    n = np.arange(5)  # as many answers as features are separable, whatever they are
+    assert np.all(np.abs(found.probabilities[:5] - 0.5) <= 0.5 - 1.0 / (n + 2.0) + 1e-12)
+    assert found.log_loss < exact.log_loss + 0.05 and found.status == "ready"
+    if size > 100.0:
+        np.testing.assert_allclose(found.probabilities[2:], exact.probabilities[2:], atol=0.05)
+
+
+def test_a_pass_that_becomes_certain_says_so():
+    """With no start the first steps are far too long, and a pass does not come back from all of them."""
+    contrasts, wins = large_features(2, 165.0)
+    policy = fc.CoLSTIM(5, estimator=fc.OnlineNewton(0))
+    with pytest.warns(UserWarning, match="within 1e-13 of certain.* OnlineNewton after its start"):
+        predicted = policy.learn_and_predict(contrasts, wins)
+    assert np.abs(predicted - 0.5).max() > 0.5 - 1e-13 and policy.estimate_status == "overshooting"
+    sure = fc.CoLSTIM(5, estimator=fc.OnlineNewton(0, ridge=1e4))
+    sure.learn_and_predict(contrasts, wins)
+    assert sure.estimate_status == "ready"
+    # what came before the end of the start was kept off, and does not count
+    started = fc.CoLSTIM(5, estimator=fc.OnlineNewton(100))
+    started.learn_and_predict(contrasts, wins)
+    assert started.estimate_status == "ready"
+    later = fc.CoLSTIM(5, estimator=fc.OnlineNewton(100))
+    later.learn_and_predict(contrasts[:200], wins[:200])
+    with pytest.warns(UserWarning, match="within 1e-13 of certain"):
+        later.learn_and_predict(100.0 * contrasts[200:201], wins[200:201])
+    assert later.estimate_status == "overshooting"

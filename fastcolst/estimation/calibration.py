@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import helper
+from fastcolst.comparison import cdf
 from fastcolst.estimation.history import History
 from fastcolst.estimation.objective import slope_and_curvature
 from fastcolst.estimation.records import Evidence
@@ -29,19 +30,21 @@ class Calibration(NamedTuple):
 
     scores (2, d) float64, g = sum s z~ with the slope s at the theta before the answer; starts (2, d, d) float64, the
     factor as it was when the window began; spreads (2, 2) float64, sum s^2 and sum w; sizes (3,) int64, comparisons in
-    either, and those with which the window under way is full.
+    either, and those with which the window under way is full. Besides least (1,) float64, the least probability that a
+    prediction gave to either outcome.
     """
 
     scores: NDArray[np.float64]
     starts: NDArray[np.float64]
     spreads: NDArray[np.float64]
     sizes: NDArray[np.int64]
+    least: NDArray[np.float64]
 
     @classmethod
     def new(cls, n_features: int) -> Self:
         """With nothing added up yet."""
         d = n_features
-        return cls(np.zeros((2, d)), np.zeros((2, d, d)), np.zeros((2, 2)), np.zeros(3, np.int64))
+        return cls(np.zeros((2, d)), np.zeros((2, d, d)), np.zeros((2, 2)), np.zeros(3, np.int64), np.full(1, 0.5))
 
 
 class TestedEvidence(NamedTuple):
@@ -91,6 +94,7 @@ def calibrate(objective: Any, evidence: Any, contrast: Any, share: float, weight
         sizes[0], sizes[1], sizes[2] = 0, sizes[0], max(FIRST_WINDOW, evidence.progress[()].learned)
     sizes[0] += 1
     margin, pull = dot(evidence.theta, contrast), 0.0
+    test.least[0] = min(test.least[0], cdf(objective.model, -np.abs(margin)))
     for sign, part in ((1.0, weight * share), (-1.0, weight * (1.0 - share))):
         if part > 0.0:
             slope, curvature = slope_and_curvature(objective, sign * margin)

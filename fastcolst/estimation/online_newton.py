@@ -11,12 +11,14 @@ from fastcolst._checks import brief, whole_number
 from fastcolst._compile import register
 from fastcolst.estimation.calibration import LEAST_ODDS, TestedEvidence, calibrate, odds
 from fastcolst.estimation.history import History
+from fastcolst.estimation.mle import AUTO_RADIUS
 from fastcolst.estimation.newton import maximise, solve
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.prediction import is_inexact
 from fastcolst.estimation.protocol import FULL, LEARNED, OVERFLOW, STALE
 from fastcolst.estimation.push import keep, learn_by_push, unlearn
-from fastcolst.estimation.records import NOT_CONVERGED, Evidence, Settings
+from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Settings
+from fastcolst.estimation.sgd import CERTAIN
 from fastcolst.estimation.words import SCORES, ridge_of, score_of, stands_for
 
 __all__ = ["OnlineNewton", "OnlineNewtonSteps"]
@@ -112,6 +114,13 @@ class OnlineNewtonSteps(NamedTuple):
             progress.solved < self.history <= progress.learned
         )
 
+    def doubt(self, memory: Any) -> float:
+        """1/(n + 2) after n comparisons of the start while the ridge alone keeps the maximum inside, as for MLE."""
+        progress = memory.progress[()]
+        if progress.status == INTERIOR or progress.learned > self.history:
+            return 0.0
+        return float(1.0 / (progress.learned + 2.0))
+
     def refresh(self, model: Any, memory: TestedEvidence) -> None:
         """Bring theta within a thousandth of a standard error of the maximum; for the start only.
 
@@ -120,16 +129,36 @@ class OnlineNewtonSteps(NamedTuple):
         objective = Objective(model, self.score, self.ridge, math.inf, True)
         if memory.progress["learned"] < self.history:
             solve(objective, self.settings, memory.evidence, START_TOLERANCE)
+            _note_the_ridge(memory)
             return
         maximise(objective, self.settings, memory.evidence, START_TOLERANCE)
+        _note_the_ridge(memory)
         memory.calibration.sizes[:] = 0
+        memory.calibration.least[:] = 0.5
         memory.progress["warm"] = 1
 
     def status(self, memory: TestedEvidence) -> str:
         """Whether predictions are what they should be; during the exact start, whether that was found."""
         if memory.progress["learned"] <= self.history:
             return "not-converged" if memory.progress["status"] == NOT_CONVERGED else "ready"
-        return "ready" if odds(memory) < LEAST_ODDS else "drifting"
+        if odds(memory) >= LEAST_ODDS:
+            return "drifting"
+        return "overshooting" if memory.calibration.least[0] < CERTAIN else "ready"
+
+
+def _note_the_ridge(memory: TestedEvidence) -> None:
+    """Note that theta explains all that was learned, or lies beyond MLE's automatic ball: what MLE would say of it.
+
+    A maximum with a ridge is an interior one always, but of features of size 100 a ridge of 1 holds nothing back, and
+    predictions from a few answers would be as certain as numbers can be.
+    """
+    progress, scaled = memory.progress, memory.features["scale"] * memory.theta
+    if progress["status"] == NOT_CONVERGED:
+        return
+    if min((margins.min() for margins in memory.history.margins(memory.theta)), default=0.0) > 0.0:
+        progress["status"] = SEPARATED
+    else:
+        progress["status"] = BOUNDARY if math.sqrt(scaled @ scaled) >= AUTO_RADIUS else INTERIOR
 
 
 @stands_for(OnlineNewtonSteps)
@@ -163,6 +192,12 @@ class OnlineNewton(NamedTuple):
     their weights. Of weighted comparisons more is then solved exactly than of as many repetitions, whose start ends
     sooner, and from there on the two estimates differ as those with a longer and a shorter history do: by 0.03 to 0.3
     standard errors in eight tries with 1,500 comparisons of weights 1 to 4 and a history of 100 or 400.
+
+    During the start predictions are no nearer to 0 and 1 than 1/(n + 2) after n comparisons, as those of :class:`MLE`,
+    while theta explains all of them, or lies outside the ball that MLE's ``radius="auto"`` stands for: of large
+    features a ridge of 1 holds nothing back. After it they are what theta says. Once one has come within 1e-13 of
+    certain, as with a margin |z'theta| of 30 for Bradley-Terry of scale 1, ``policy.status`` says "overshooting", and
+    the policy warns: the step before was too long, or the features are too large.
 
     One pass never looks again at the curvature that a comparison had when it came. While theta has a long way to go, or
     turns back, that leaves it several standard errors from the maximum: after a change of what people prefer, with

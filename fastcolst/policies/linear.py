@@ -146,7 +146,8 @@ class LinearPolicy(Remembering, Policy):
         -------
         (m,) float64
             The probabilities that the first wins, each from the comparisons before it. With :class:`fastcolst.MLE`
-            none is nearer to 0 or 1 than 1/(n + 2) after n comparisons whose likelihood has no maximum inside the ball.
+            none is nearer to 0 or 1 than 1/(n + 2) after n comparisons whose likelihood has no maximum inside the ball;
+            with :class:`fastcolst.OnlineNewton` so during its start.
 
         Raises
         ------

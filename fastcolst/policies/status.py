@@ -19,7 +19,7 @@ STATUS_WARNINGS = {
     "off by some standard errors, since one pass never looks again at earlier answers. Did preferences change, or are "
     "features of very different scales? estimator=fc.MLE() finds the maximum; features of one scale help as well",
     "overshooting": "after {n} comparisons, predictions have come within 1e-13 of certain (a margin |z'theta| passed "
-    "30): steps of SGD are too long for features so large, and run over their aim. fc.SGD(..., standardize=True) "
-    "(--standardize) takes them in units of each feature's size; a smaller learning_rate (--learning-rate) or "
-    'estimator="mle" help as well',
+    "30): steps of SGD, and of OnlineNewton after its start, are too long for features so large, and run over their "
+    "aim. fc.SGD(..., standardize=True) (--standardize) takes them in units of each feature's size; a smaller "
+    'learning_rate (--learning-rate), a larger history or ridge of OnlineNewton, or estimator="mle" help as well',
 }
