@@ -187,6 +187,20 @@ def test_the_ridge_of_replay_is_the_estimate_s(monkeypatch: pytest.MonkeyPatch, 
     assert "MLE: ridge is -1.0; a finite number of at least 0 is wanted" in capsys.readouterr().err
 
 
+def test_replay_estimates_what_being_the_first_is_worth(
+    monkeypatch: pytest.MonkeyPatch, log_file: Path, capsys: pytest.CaptureFixture[str]
+):
+    seen = caught(monkeypatch, commands, "replay", [*replay_of(log_file), "--position"])
+    assert repr(seen[0]) == repr(fc.CoLSTIM(2, estimator=fc.MLE(), position=True))
+    monkeypatch.undo()
+    for estimator in ("sgd", "mle"):
+        assert main([*replay_of(log_file), "--position", "--estimator", estimator]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("being the first is worth")]
+        assert ("standard error" in line) == (estimator != "sgd")
+    error = error_of([*replay_of(log_file), "--policy", "UniformPairs", "--position"], capsys)
+    assert error == "argument --position: UniformPairs has no position; a policy that estimates it is wanted"
+
+
 def test_every_option_of_the_log_reaches_the_reader(monkeypatch: pytest.MonkeyPatch):
     options = ["--first", "a_x, a_y", "--second", "b_*", "--outcome", "won", "--where", "k == 'a, b'"]
     options += ["--items", "a", "b", "--coding", "x=1,tie (both)=0.5, y =0", "--draws", "half", "--drop-unknown"]
@@ -409,6 +423,10 @@ def test_warmup_refuses_names_that_mean_nothing(capsys: pytest.CaptureFixture[st
         (["replay", "log.txt"], "path 'log.txt' must end in .csv"),
         (["replay", "log.csv", "--first", "a_*"], "second is missing"),
         (["replay", "log.csv", "--where", "year"], "where='year' is not "),
+        (
+            ["replay", "log.csv", "--first", "home_rating", "home_rest", "--second", "away_rating", "away_rest"],
+            "unrecognized arguments: home_rest away_rest; several names want commas between them",
+        ),
     ],
 )
 def test_a_wrong_input_is_told_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str):

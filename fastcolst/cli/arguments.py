@@ -68,6 +68,8 @@ EXAMPLES = {
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage: a wrong input is told in one line."""
+        if message.startswith("unrecognized arguments: ") and " -" not in message:  # column names, as a rule
+            message += "; several names want commas between them and no spaces: --first home_rating,home_rest"
         raise ValueError(f"{message} (see {self.prog} --help)")
 
 
@@ -207,6 +209,8 @@ def _add_replay(commands: Any) -> None:
     learning.add_argument("--ridge", type=float, metavar="R", help=ridge)
     standardize = "steps of sgd in units of each feature's size, as far as it was learned"
     learning.add_argument("--standardize", action="store_const", const=True, help=standardize)
+    position = "estimate also what it is worth to be the first, apart from all features"
+    learning.add_argument("--position", action="store_true", help=position)
     _add_output(command.add_argument_group("running"), REPLAY_WRITERS)
 
 
@@ -282,6 +286,10 @@ def new_policy(name: str, arguments: argparse.Namespace, **sizes: Any) -> Any:
     cls = class_of(POLICY, name, "--policy")
     options = {"comparison": arguments.comparison, "estimator": _estimator(arguments), **sizes}
     accepted = inspect.signature(cls).parameters
+    if getattr(arguments, "position", False):
+        if "position" not in accepted:
+            raise ValueError(f"argument --position: {name} has no position; a policy that estimates it is wanted")
+        options["position"] = True
     given = {option: value for option, value in options.items() if option in accepted}
     return PlainPolicy(cls, given) if is_plain(cls) else cls(**given)
 

@@ -206,6 +206,10 @@ def _replay(arguments: argparse.Namespace) -> None:
         raise ValueError(f"argument --policy: {arguments.policy} has no estimate to predict with")
     result = replay(policy, log, label=arguments.policy, progress=shows_progress(arguments))
     print(result.summary())
+    if arguments.position:
+        advantage = policy.position_advantage
+        error = "" if advantage.standard_error is None else f", standard error {advantage.standard_error:.4g}"
+        print(f"being the first is worth {advantage.estimate:.6g}{error}")
     write_outputs(result, arguments.out, REPLAY_WRITERS)
 
 
