@@ -6,6 +6,7 @@ import math
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import STATED, TABLE
 from hypothesis import given
@@ -289,3 +290,27 @@ def test_a_pass_that_becomes_certain_says_so():
     with pytest.warns(UserWarning, match="within 1e-13 of certain"):
         later.learn_and_predict(100.0 * contrasts[200:201], wins[200:201])
     assert later.estimate_status == "overshooting"
+
+
+def test_a_policy_takes_the_names_of_a_log(write_log):
+    log = read_log(write_log(TABLE), first="a_*", second="b_*", **STATED)
+    policy = fc.CoLSTIM(2, estimator="sgd")
+    result = replay(policy, log)
+    assert policy.feature_names == policy.summary().names == log.features == ("speed", "price")
+    with pytest.raises(ValueError, match=r"lacks 'speed' .* this policy's features are 'speed', 'price'"):
+        policy.select(pd.DataFrame({"price": [1.0, 2.0], "spede": [0.0, 1.0]}))
+    # what a policy knows in another order is put right, and told in the log's
+    turned = fc.CoLSTIM(2, estimator="sgd")
+    turned.learn_and_predict(pd.DataFrame({"price": [0.0], "speed": [0.0]}), [1])
+    other = replay(turned, log)
+    np.testing.assert_array_equal(other.theta, result.theta)
+    np.testing.assert_array_equal(turned.theta, result.theta[::-1])
+    np.testing.assert_array_equal(other.probabilities, result.probabilities)
+    # mere places are no names: frames that come later have names of their own
+    plain = fc.CoLSTIM(2, estimator="sgd")
+    replay(plain, Log.from_arrays(np.asarray(log.contrasts), log.wins))
+    assert plain.feature_names is None and plain.summary().names == (0, 1)
+    battles = pd.DataFrame({"i": ["x", "y"], "j": ["y", "z"], "outcome": [1, 0]})
+    rated = fc.CoLSTIM(3, estimator="sgd")
+    replay(rated, read_log(battles, items=["i", "j"]))
+    assert rated.summary().names == ("x", "y", "z")

@@ -63,7 +63,13 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
     Raises
     ------
     ValueError
-        The policy does not fit the log (another number of features), or its predictions are no probabilities.
+        The policy does not fit the log (another number of features, or others by name), or its predictions are no
+        probabilities.
+
+    Notes
+    -----
+    A policy that keeps names of its features takes those of the log, unless these are mere places such as "z[0]": its
+    summary and its errors speak of them, and features that it knows in another order are put right.
 
     Examples
     --------
@@ -94,18 +100,43 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
     for start in starts:
         block = slice(start, min(start + BLOCK, len(log)))
         weights = {} if log.weights is None else {"weights": log.weights[block]}
-        predicted = np.asarray(policy.learn_and_predict(log.contrasts[block], log.wins[block], **weights))
+        contrasts = _named(log.contrasts[block], log.features)
+        predicted = np.asarray(policy.learn_and_predict(contrasts, log.wins[block], **weights))
         if predicted.shape != log.wins[block].shape:
             raise ValueError(f"policy predicted shape {predicted.shape}; {log.wins[block].shape} is wanted")
         probabilities[block] = predicted
     return ReplayResult(
         probabilities=probabilities,
         wins=log.wins,
-        theta=policy.theta,
+        theta=_theta_of(policy, log.features),
         log=log,
         label=label,
         status=looked_at(lambda learner: str(learner.estimate_status), policy, ""),
     )
+
+
+class _Named(np.ndarray[Any, Any]):
+    """An array whose columns have names, as an Arrow table's do; to a policy of one's own it is an array."""
+
+    column_names: tuple[str, ...]
+
+
+def _named(contrasts: Any, features: tuple[str, ...]) -> NDArray[np.float64]:
+    """Contrasts with the names of their features, unless these are mere places, or not those of one feature each."""
+    array: NDArray[np.float64] = np.asarray(contrasts)
+    is_place = all(name.endswith(f"[{k}]") for k, name in enumerate(features))
+    if is_place or len(set(features)) < len(features):
+        return array
+    named = array.view(_Named)
+    named.column_names = features
+    return named
+
+
+def _theta_of(policy: Learner, features: tuple[str, ...]) -> NDArray[np.float64]:
+    """The estimate in the order of the log's features, which need not be the policy's."""
+    names: tuple[Any, ...] = looked_at(lambda learner: tuple(learner.feature_names), policy, ())
+    theta = np.asarray(policy.theta)
+    return theta[[names.index(name) for name in features]] if set(names) == set(features) else theta
 
 
 _CALIBRATION = np.dtype(
