@@ -357,7 +357,7 @@ ROWS = [[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]]
         ({"contrasts": [[1.0, 0.0], [math.nan, 1.0], [1.0, 1.0]]}, r"contrasts\[1, 0\] is nan"),
         ({"contrasts": [[1e200, 0.0], [0.0, 1.0], [1.0, 1.0]]}, r"contrasts has entries up to 1e\+200"),
         ({"contrasts": [[1.0, 1e-200], [1.0, 0.0], [1.0, 0.0]]}, r"contrasts\[:, 1\] is so small"),
-        ({"contrasts": [["a", "b", "c"]] * 3}, "contrasts is not an array of real numbers"),
+        ({"contrasts": [["a", "b", "c"]] * 3}, r"contrasts has shape \(3, 3\) and holds texts"),
         ({"wins": [1.0, 0.0]}, r"wins has shape \(2,\); \(3,\) is wanted"),
         ({"wins": [1.0, -1.0, 0.0]}, r"wins\[1\] is -1"),
         ({"wins": [1.0, math.nan, 0.0]}, r"wins\[1\] is nan"),
