@@ -903,14 +903,20 @@ def test_few_answers_that_are_all_explained_are_no_certainty():
     assert n_capped > len(contrasts) // 4
 
 
-def test_a_ridge_too_small_for_the_features_makes_nobody_certain():
+def test_a_ridge_that_lets_theta_grow_beyond_the_ball_makes_nobody_certain():
     rng = np.random.default_rng(0)
     contrasts = 165.0 * rng.normal(size=(60, 3))
     wins = contrasts[:, 0] / 165.0 + rng.logistic(size=60) > 0.0
-    predicted = fc.CoLSTIM(3, estimator=fc.MLE(ridge=1.0)).learn_and_predict(contrasts, wins)
-    assert predicted.min() > 0.01 and predicted.max() < 0.99
-    in_their_units = fc.CoLSTIM(3, estimator=fc.MLE(ridge=1.0)).learn_and_predict(contrasts / 165.0, wins)
-    assert in_their_units.min() < 0.05
+    policy, slow = (fc.CoLSTIM(3, estimator=fc.MLE(1e-8, ridge=1e-6)) for _ in range(2))
+    predicted = policy.learn_and_predict(contrasts, wins)
+    n_capped = 0
+    for n, z in enumerate(contrasts):
+        plain, least = slow.probability(z, np.zeros(3)), 1.0 / (n + 2.0)
+        beyond = n > 0 and np.linalg.norm(np.abs(contrasts[:n]).max(axis=0) * slow.theta) > 20.0
+        assert predicted[n] == pytest.approx(np.clip(plain, least, 1.0 - least) if beyond else plain, rel=1e-5)
+        n_capped += beyond and not least <= plain <= 1.0 - least
+        slow.learn_and_predict(z[np.newaxis], [wins[n]])
+    assert n_capped > 0
 
 
 @pytest.mark.parametrize("radius", ["auto", 0.8])

@@ -306,7 +306,7 @@ def _fit(world: World, rng: Generator) -> Case:
         arguments |= {"covariates": rng.normal(size=(6, 1)), "names": [f"n{k}" for k in range(D + 1)]}
         arguments |= {"position": True, "covariance": "sandwich"}
     if rng.random() < 0.3:
-        arguments["contrasts"] = rng.choice(["a", "b", "c"], (6, 2)).tolist()
+        arguments["contrasts"] = [rng.permutation(["a", "b", "c"])[:2].tolist() for _ in range(6)]
         arguments.pop("names", None)
     return Case(fc.fit, arguments)
 
