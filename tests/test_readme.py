@@ -1,4 +1,4 @@
-"""The README's examples, followed from top to bottom in one folder, and its tables."""
+"""The examples of the README and of each page of docs, followed from top to bottom in one folder; tables and links."""
 
 from __future__ import annotations
 
@@ -17,9 +17,18 @@ from fastcolst._compile.flags import TESTED_NUMBA
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-EXAMPLES = re.findall(r"```(python|bash|toml)\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+ELSEWHERE = {"extending.md": "test_extending.py runs it", "aslib.md": "test_examples.py does, where the data is"}
+RUN_HERE = [README, *(page for page in PAGES if page.name not in ELSEWHERE)]
 BASH = shutil.which("bash")
-BLOCKS = [text for language, text in EXAMPLES if language == "python"]
+
+
+def examples_of(page):
+    """(language, text) of each fenced block."""
+    return re.findall(r"```(python|bash|toml)\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+EXAMPLES = examples_of(README)
 
 SCALED = {
     # What is installed is what runs the tests, and pytest is not started by pytest.
@@ -38,8 +47,8 @@ SCALED = {
 
 def run(block, monkeypatch, folder):
     monkeypatch.chdir(folder)
-    names = {"__name__": "readme"}
-    exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - the text under test
+    names = {"__name__": "page"}
+    exec(compile(block, "page", "exec"), names)  # noqa: S102 - the text under test
     return names
 
 
@@ -56,7 +65,8 @@ def test_what_is_scaled_down_is_there_once():
 
 @pytest.mark.skipif(BASH is None, reason="no bash is installed")
 @pytest.mark.long
-def test_the_examples_run_one_after_the_other_in_one_folder(monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.stem)
+def test_the_examples_run_one_after_the_other_in_one_folder(page, monkeypatch, tmp_path, capsys):
     """As a reader would follow them; `matches.csv` is the reader's own, and `study.toml` the ten lines shown."""
     commands, folder = tmp_path / "commands", tmp_path / "folder"
     for path in (commands, folder):
@@ -69,7 +79,7 @@ def test_the_examples_run_one_after_the_other_in_one_folder(monkeypatch, tmp_pat
     rows = [f"{i % 3},{i % 5},{i % 4},{i % 7},{i * i % 2},{1980 + i % 40}" for i in range(200)]
     head = "home_a,home_b,away_a,away_b,result,year"
     (folder / "matches.csv").write_text("\n".join([head, *rows]) + "\n")
-    for language, text in EXAMPLES:
+    for language, text in examples_of(page):
         if language == "toml":
             (folder / "study.toml").write_text(scaled(text))
         elif language == "python":
@@ -81,13 +91,13 @@ def test_the_examples_run_one_after_the_other_in_one_folder(monkeypatch, tmp_pat
             )  # fmt: skip
             assert done.returncode == 0, f"{text}\n{done.stderr[-2_000:]}"
     written = {"regret.png", "result.parquet", "replay.png", "results", "reproduction", "quick"}
-    assert written <= {path.name for path in folder.iterdir()}
+    assert page != README or written <= {path.name for path in folder.iterdir()}
     capsys.readouterr()
 
 
 @pytest.mark.long
 def test_the_six_lines_learn_what_they_were_told(monkeypatch, tmp_path, capsys):
-    names = run(BLOCKS[0], monkeypatch, tmp_path)
+    names = run(next(text for language, text in EXAMPLES if language == "python"), monkeypatch, tmp_path)
     theta = names["policy"].theta
     assert np.argmax(np.abs(theta)) == 0 and theta[0] > 1.0
     assert "[" in capsys.readouterr().out
@@ -98,14 +108,15 @@ def test_the_users_model_has_the_noise_that_its_cdf_needs(monkeypatch, tmp_path)
     """Kolmogorov-Smirnov over 20,000 differences of draws, level 1e-4, fixed seed."""
     from scipy import stats
 
-    names = run(next(block for block in BLOCKS if "class Cauchy" in block), monkeypatch, tmp_path)
+    (block,) = [text for language, text in examples_of(ROOT / "docs" / "models.md") if language == "python"]
+    names = run(block, monkeypatch, tmp_path)
     model, rng = names["Cauchy"](0.5), np.random.default_rng(0)
     first, second = (model.perturb(model.raw(rng, 20_000)) for _ in range(2))
     assert stats.kstest(first - second, model.cdf).pvalue > 1e-4
 
 
 def test_the_versions_of_numba_are_those_that_are_tested():
-    (found,) = re.findall(r"tested \((\S+) to (\S+)\)", README.read_text(encoding="utf-8"))
+    (found,) = re.findall(r"tested \((\S+) to (\S+)\)", (ROOT / "docs" / "speed.md").read_text(encoding="utf-8"))
     assert found == (TESTED_NUMBA[0], TESTED_NUMBA[-1])
 
 
@@ -118,3 +129,24 @@ def rows_of(section):
 def test_the_tables_name_every_policy_and_every_estimator():
     estimators = ["fc.SGD()", "fc.OnlineNewton()", "fc.MLE()"]
     assert sorted(set(rows_of("Algorithms")) - {"estimator"}) == sorted([*fc.policies.REGISTRY, *estimators])
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    """Inside the tree; what lies outside is not asked."""
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.is_relative_to(ROOT) and there.is_file(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in anchors, target
+
+
+def test_every_page_is_linked_from_the_readme():
+    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)", README.read_text(encoding="utf-8")))
+    assert linked == {page.name for page in PAGES}
