@@ -47,6 +47,8 @@ _HOME = {
     "Result": "experiments.results",
     "load_result": "experiments.results",
     "simulate": "experiments.simulation",
+    "Tuning": "experiments.tuning",
+    "tune": "experiments.tuning",
     "Study": "experiments.studies",
     "StudyResult": "experiments.studies",
     "load_study": "experiments.studies",

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import fastcolst as fc
 from fastcolst._checks import looked_at
 from fastcolst._registry import ESTIMATOR, MODEL, POLICY, find, known
-from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS
+from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, TUNING_WRITERS
 from fastcolst.data import CODINGS, DRAWS
 from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.words import SCORES
 from fastcolst.experiments.players import PlainPolicy, is_plain
 from fastcolst.experiments.tables import scenario_of
+from fastcolst.experiments.tuning import REGRETS
 from fastcolst.paper.parts import TARGETS, Settings
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "class_of",
     "coding",
     "columns",
+    "grid",
     "mark",
     "names_of",
     "new_policy",
@@ -60,6 +62,10 @@ EXAMPLES = {
         "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner --coding 'a=1,b=0,both=0.5'",
         "fastcolst replay battles.parquet --items model_a model_b --outcome winner",
     ),
+    "tune": (
+        "fastcolst tune --scenario hard --arms 20 --features 5 --horizon 3000 --out tune.png",
+        "fastcolst tune answers.csv --first 'a_*' --second 'b_*' --outcome winner --arms 10 --grid width_scale=0.5,1,2",
+    ),
     "warmup": ("fastcolst warmup --policies CoLSTIM --estimators mle,sgd --comparisons bradley-terry",),
     "cache": ("fastcolst cache", "fastcolst cache clear"),
 }
@@ -88,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     _add_reproduce(commands)
     _add_report(commands)
     _add_replay(commands)
+    _add_tune(commands)
     _add_command(commands, "info", "tell versions, threads and the state of the kernel cache")
     _add_warmup(commands)
     _add_cache(commands)
@@ -112,11 +119,7 @@ def _listed(examples: Iterable[str]) -> str:
 
 def _add_simulate(commands: Any) -> None:
     command = _add_command(commands, "simulate", "play policies against each other and report their regret")
-    add = command.add_argument_group("problem").add_argument
-    norms = "easy, medium or hard: norm of the true parameter below 1/sqrt(D), up to 1, or up to sqrt(D)"
-    add("--scenario", metavar="NAME", default="hard", help=f"{norms}; or module:Class [%(default)s]")
-    add("--arms", type=int, metavar="N", help="arms in a round [the scenario's own default; 50 of ours]")
-    add("--features", type=int, metavar="D", help="features of an arm [the scenario's own default; 10 of ours]")
+    add = _add_problem(command, "problem")
     add("--horizon", type=int, default=10_000, metavar="T", help="rounds in a run [%(default)s]")
     add("--runs", type=int, default=10, help="independent repetitions [%(default)s]")
     add("--seed", type=int, help="same seed, same numbers [a fresh one, which is reported]")
@@ -131,6 +134,16 @@ def _add_simulate(commands: Any) -> None:
     alone = "tell also the regret of each duel's first arm alone, and of the arm that the estimate prefers"
     running.add_argument("--single-arms", action="store_true", help=alone)
     _add_output(running, RESULT_WRITERS)
+
+
+def _add_problem(command: Any, title: str) -> Any:
+    """What says which problem is simulated; what adds more to it."""
+    add = command.add_argument_group(title).add_argument
+    norms = "easy, medium or hard: norm of the true parameter below 1/sqrt(D), up to 1, or up to sqrt(D)"
+    add("--scenario", metavar="NAME", default="hard", help=f"{norms}; or module:Class [%(default)s]")
+    add("--arms", type=int, metavar="N", help="arms in a round [the scenario's own default; 50 of ours]")
+    add("--features", type=int, metavar="D", help="features of an arm [the scenario's own default; 10 of ours]")
+    return add
 
 
 def _add_study(commands: Any) -> None:
@@ -179,9 +192,46 @@ def _add_replay(commands: Any) -> None:
         "replay",
         "learn from a log of finished comparisons, predicting each before it is learned",
     )
+    _add_log(command, "+")
+    learning = command.add_argument_group("learning")
+    learning.add_argument("--policy", default="CoLSTIM", metavar="NAME", help="who learns [%(default)s]")
+    _add_learning(learning)
+    ridge = "penalty R/2 |theta|^2 of the estimate [mle: 0, online-newton: 1]"
+    learning.add_argument("--ridge", type=float, metavar="R", help=ridge)
+    standardize = "steps of sgd in units of each feature's size, as far as it was learned"
+    learning.add_argument("--standardize", action="store_const", const=True, help=standardize)
+    position = "estimate also what it is worth to be the first, apart from all features"
+    learning.add_argument("--position", action="store_true", help=position)
+    _add_output(command.add_argument_group("running"), REPLAY_WRITERS)
+
+
+def _add_tune(commands: Any) -> None:
+    text = "find the constants with which a policy has the least regret, on simulated problems like yours"
+    command = _add_command(commands, "tune", text)
+    _add_log(command, "*")
+    problem = _add_problem(command, "the problem, where there is no log")
+    problem(
+        "--horizon", type=int, default=2_000, metavar="T", help="rounds in a run: answers you will have [%(default)s]"
+    )
+    problem("--runs", type=int, default=20, help="independent repetitions, the same for all variants [%(default)s]")
+    problem("--seed", type=int, help="same seed, same numbers [a fresh one, which is reported]")
+    learning = command.add_argument_group("policy")
+    learning.add_argument("--policy", default="CoLSTIM", metavar="NAME", help="whose constants [%(default)s]")
+    grid = "a parameter and its values, such as width_scale=0.5,1,2; may be repeated [width_scale and ridge]"
+    learning.add_argument("--grid", action="append", default=[], metavar="NAME=VALUES", help=grid)
+    regret = "whose: of the pair, of its better or first arm, or of the arm that the estimate prefers [%(default)s]"
+    learning.add_argument("--regret", choices=REGRETS, default="average", help=regret)
+    _add_learning(learning)
+    running = command.add_argument_group("running")
+    running.add_argument("--threads", type=int, metavar="N", help="runs played at a time [one per processor]")
+    _add_output(running, TUNING_WRITERS)
+
+
+def _add_log(command: Any, nargs: str) -> None:
+    """What says where finished comparisons are and how to read them."""
     add = command.add_argument_group("log").add_argument
     several = ".csv, .csv.gz, .parquet or .npz; a row for each comparison; several are read as one log"
-    add("log", metavar="LOG", nargs="+", help=several)
+    add("log", metavar="LOG", nargs=nargs, help=several)
     add("--first", metavar="COLUMNS", help="features of the first: a pattern such as 'a_*', or names")
     add("--second", metavar="COLUMNS", help="features of the second")
     add("--contrast", metavar="COLUMNS", help="instead of both: features of the first minus the second's")
@@ -202,16 +252,6 @@ def _add_replay(commands: Any) -> None:
     add("--where", action="append", metavar="CONDITION", help=where)
     add("--sep", metavar="MARK", help=r"what stands between columns of a .csv; '\t' is a tab [,]")
     add("--decimal", metavar="MARK", help="what stands before the fractions of its numbers [.]")
-    learning = command.add_argument_group("learning")
-    learning.add_argument("--policy", default="CoLSTIM", metavar="NAME", help="who learns [%(default)s]")
-    _add_learning(learning)
-    ridge = "penalty R/2 |theta|^2 of the estimate [mle: 0, online-newton: 1]"
-    learning.add_argument("--ridge", type=float, metavar="R", help=ridge)
-    standardize = "steps of sgd in units of each feature's size, as far as it was learned"
-    learning.add_argument("--standardize", action="store_const", const=True, help=standardize)
-    position = "estimate also what it is worth to be the first, apart from all features"
-    learning.add_argument("--position", action="store_true", help=position)
-    _add_output(command.add_argument_group("running"), REPLAY_WRITERS)
 
 
 def _add_warmup(commands: Any) -> None:
@@ -331,6 +371,30 @@ def coding(text: str) -> str | dict[str, float]:
             found = f"{value.strip()!r} twice, with the shares {shares[value.strip()]:g} and {number:g}"
             raise ValueError(f"argument --coding: {found}; one is wanted")
     return shares
+
+
+def grid(texts: Iterable[str]) -> dict[str, list[Any]] | None:
+    """Parameters and their values: whole numbers, numbers, true and false, or texts; None where there are none."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not values:
+            raise ValueError(
+                f"argument --grid: {text!r}; a parameter, =, and values with commas between them are wanted"
+            )
+        found.setdefault(name.strip(), []).extend(map(_value, values.split(",")))
+    return found or None
+
+
+def _value(text: str) -> Any:
+    """The number, or true or false, that a text writes, or else the text."""
+    word = text.strip()
+    known_words = {"true": True, "false": False, "none": None}
+    if word.lower() in known_words:
+        return known_words[word.lower()]
+    whole = looked_at(int, word)
+    number = looked_at(float, word) if whole is None else whole
+    return word if number is None else number
 
 
 def mark(text: str | None) -> str | None:

@@ -28,6 +28,7 @@ from fastcolst.cli.arguments import (
     class_of,
     coding,
     columns,
+    grid,
     mark,
     names_of,
     new_policy,
@@ -35,9 +36,10 @@ from fastcolst.cli.arguments import (
     policy_names,
     shows_progress,
 )
-from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, check_outputs, write_outputs
+from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, TUNING_WRITERS, check_outputs, write_outputs
 from fastcolst.data import read_log, replay
 from fastcolst.experiments.executors import leave_with_parent
+from fastcolst.experiments.resampled import ResampledLog
 from fastcolst.experiments.simulation import processors
 from fastcolst.paper.page import write_report
 from fastcolst.paper.parts import Settings
@@ -182,9 +184,9 @@ def _begin_worker() -> None:
     leave_with_parent()
 
 
-def _replay(arguments: argparse.Namespace) -> None:
-    check_outputs(arguments.out, REPLAY_WRITERS, arguments.log)
-    log = read_log(
+def _log_of(arguments: argparse.Namespace) -> Any:
+    """The finished comparisons that a command is given."""
+    return read_log(
         arguments.log,
         first=columns(arguments.first),
         second=columns(arguments.second),
@@ -201,6 +203,11 @@ def _replay(arguments: argparse.Namespace) -> None:
         sep=mark(arguments.sep),
         decimal=mark(arguments.decimal),
     )
+
+
+def _replay(arguments: argparse.Namespace) -> None:
+    check_outputs(arguments.out, REPLAY_WRITERS, arguments.log)
+    log = _log_of(arguments)
     policy = new_policy(arguments.policy, arguments, n_features=log.contrasts.shape[1])
     if not policy.has_estimate:
         raise ValueError(f"argument --policy: {arguments.policy} has no estimate to predict with")
@@ -211,6 +218,39 @@ def _replay(arguments: argparse.Namespace) -> None:
         error = "" if advantage.standard_error is None else f", standard error {advantage.standard_error:.4g}"
         print(f"being the first is worth {advantage.estimate:.6g}{error}")
     write_outputs(result, arguments.out, REPLAY_WRITERS)
+
+
+def _tune(arguments: argparse.Namespace) -> None:
+    check_outputs(arguments.out, TUNING_WRITERS, arguments.log)
+    problem, sizes = _tuned_problem(arguments)
+    policy = new_policy(arguments.policy, arguments, n_features=problem.n_features)
+    result = fc.tune(
+        policy,
+        problem,
+        arguments.horizon,
+        arguments.runs,
+        arguments.seed,
+        arguments.threads,
+        shows_progress(arguments),
+        grid=grid(arguments.grid),
+        regret=arguments.regret,
+    )
+    print(sizes)
+    print(result.summary())
+    write_outputs(result, arguments.out, TUNING_WRITERS)
+
+
+def _tuned_problem(arguments: argparse.Namespace) -> tuple[Any, str]:
+    """A scenario, or a problem like that of a log, and what it is in a line."""
+    if not arguments.log:
+        scenario = new_scenario(arguments)
+        return scenario, f"{arguments.scenario}: {scenario.n_arms} arms, {scenario.n_features} features"
+    if arguments.arms is None:
+        raise ValueError("argument --arms is missing; of a log the number of arms of a round is wanted")
+    if arguments.features is not None:
+        raise ValueError("argument --features: a log has its own; leave it out")
+    problem = ResampledLog(_log_of(arguments), arguments.arms, arguments.comparison)
+    return problem, f"like {', '.join(arguments.log)}: {problem.n_arms} arms, {problem.n_features} features"
 
 
 def _info(_: argparse.Namespace) -> None:
@@ -290,6 +330,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "reproduce": _reproduce,
     "report": _report,
     "replay": _replay,
+    "tune": _tune,
     "info": _info,
     "warmup": _warmup,
     "cache": _cache,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import fastcolst as fc
     from fastcolst.data import ReplayResult
 
-__all__ = ["REPLAY_WRITERS", "RESULT_WRITERS", "check_outputs", "write_outputs"]
+__all__ = ["REPLAY_WRITERS", "RESULT_WRITERS", "TUNING_WRITERS", "check_outputs", "write_outputs"]
 
 
 class Writer(NamedTuple):
@@ -38,7 +38,13 @@ def _write_replay_picture(result: ReplayResult, path: Path) -> None:
     save_figure(figure, path)
 
 
-def _write_regret_table(result: fc.Result, path: Path) -> None:
+def _write_tuning_picture(result: fc.Tuning, path: Path) -> None:
+    figure = new_figure()
+    result.plot(figure.add_subplot())
+    save_figure(figure, path)
+
+
+def _write_regret_table(result: fc.Result | fc.Tuning, path: Path) -> None:
     result.to_pandas().to_csv(path, index=False)
 
 
@@ -53,6 +59,10 @@ def _write_probabilities(result: ReplayResult, path: Path) -> None:
 RESULT_WRITERS = {
     **dict.fromkeys(PICTURES, Writer(_write_regret_picture, "matplotlib")),
     ".parquet": Writer(lambda result, path: result.save(path), "pyarrow"),
+    ".csv": Writer(_write_regret_table, "pandas"),
+}
+TUNING_WRITERS = {
+    **dict.fromkeys(PICTURES, Writer(_write_tuning_picture, "matplotlib")),
     ".csv": Writer(_write_regret_table, "pandas"),
 }
 REPLAY_WRITERS = {

@@ -1,4 +1,4 @@
-"""Pictures of results: regret curves of a simulation, calibration and log loss of a replay, ratings.
+"""Pictures of results: regret of simulations and of variants, calibration and log loss of a replay, ratings.
 
 Matplotlib is imported when a picture is drawn, and pyplot only when no axes are given, so that drawing into axes of
 one's own works anywhere.
@@ -13,6 +13,7 @@ from fastcolst.plotting.rankings import ranking_figure
 from fastcolst.plotting.regret import regret_curves, regret_figure, study_figure
 from fastcolst.plotting.replays import REPLAY_SIZE, replay_figure
 from fastcolst.plotting.styles import line_style
+from fastcolst.plotting.tunings import tuning_figure
 
 __all__ = [
     "PICTURES",
@@ -29,4 +30,5 @@ __all__ = [
     "replay_figure",
     "save_figure",
     "study_figure",
+    "tuning_figure",
 ]

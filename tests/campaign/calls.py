@@ -93,7 +93,15 @@ CALLED_BY_KERNELS = frozenset(
 and what those of the policies here that keep no history refuse."""
 
 MADE_BY_OURS = frozenset(
-    {"Duel", "Fit", "PendingDuel", "StudyResult", "Summary", *(name for name in fc.__all__ if name.endswith("Error"))}
+    {
+        "Duel",
+        "Fit",
+        "PendingDuel",
+        "StudyResult",
+        "Summary",
+        "Tuning",
+        *(name for name in fc.__all__ if name.endswith("Error")),
+    }
 )
 """Records and exceptions that our functions hand out; whoever builds one may put in anything."""
 
@@ -156,6 +164,7 @@ class World:
             self.players[label] = stages
         self.log = fc.Log.from_arrays(rng.normal(size=(12, D)), rng.random(12) < 0.5)
         self.scored = fc.ScoredArms(rng.normal(size=(5, N, D)), rng.normal(size=(5, N)))
+        self.tuning = fc.tune(fc.CoLSTIM(D, estimator="sgd"), PROBLEM, 20, 2, 1, grid={"ridge": [0.5, 1.0]})
         self.result = fc.simulate({"a": fc.UniformPairs()}, fc.Scenario.easy(n_arms=N, n_features=D), 20, 2, rng=1)
         self.replayed = fc.replay(self.player("CoLSTIM sgd", 0), self.log)
         self.result.save(folder / "result.parquet")
@@ -373,6 +382,18 @@ def _replayed(world: World, rng: Generator) -> Case:
     return Case(fc.ReplayResult, {name: getattr(found, name) for name in names})
 
 
+PROBLEM = fc.Scenario.easy(n_arms=N, n_features=D)
+
+
+def _tune(world: World, rng: Generator) -> Case:
+    policy = fc.CoLSTIM(D, estimator="sgd", exploration_rounds=5)
+    arguments: dict[str, Any] = {"policy": policy, "problem": PROBLEM, "horizon": 20, "runs": 2}
+    if rng.random() < 0.5:
+        arguments |= {"problem": world.log, "n_arms": N}
+    settings = {"grid": {"ridge": [1.0]}, "regret": "greedy", "progress": False, "threads": 1}
+    return Case(fc.tune, {**arguments, "rng": 1, **settings})
+
+
 def _simulate(world: World, rng: Generator) -> Case:
     policies = {"a": fc.CoLSTIM(D, estimator="sgd", ridge=1.0), "b": fc.UniformPairs()}
     scenarios = [fc.Scenario.easy(n_arms=N, n_features=D), fc.Scenario(theta=[1.0, 0.5], n_arms=3), world.scored]
@@ -487,6 +508,8 @@ def points() -> list[Point]:
         Point("ReplayResult", _replayed, 2),
         Point("ReplayResult.plot", lambda w, r: Case(w.replayed.plot, {"axes": None}), 0.2),
         Point("simulate", _simulate, 5),
+        Point("tune", _tune, 3),
+        Point("Tuning.plot", lambda w, r: Case(w.tuning.plot, {"ax": None}), 0.2),
         Point("Scenario", _scenario, 4),
         *(
             Point(
