@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -26,6 +28,7 @@ from fastcolst.paper.reproduction import Results
 from fastcolst.paper.tables import Table, claims_tables
 from fastcolst.paper.verdicts import PROJECTED, verdicts
 from fastcolst.paper.verdicts import outcome as sentences
+from fastcolst.paper.widths import width_tables, width_verdicts
 
 pytestmark = pytest.mark.either_lane
 
@@ -104,7 +107,7 @@ def html():
 
 def test_the_page_holds_every_panel_and_refers_to_nothing_outside(html):
     page = Page(html)
-    assert len(page.images) == sum(len(picture.panels) for picture in pictures(made_results())) == 43
+    assert len(page.images) == sum(len(picture.panels) for picture in pictures(made_results())) == 46
     assert all(image["src"].startswith("data:image/svg+xml;base64,") and image["alt"] for image in page.images)
     assert all(reference.startswith("data:") for reference in page.references)
     assert not {"script", "iframe", "object", "embed"} & set(page.tags)
@@ -291,10 +294,50 @@ def test_a_browser_draws_everything_and_fetches_nothing(html, tmp_path, width):
     assert found, done.stderr[-500:]
     probe = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     assert probe["width"] == width
-    assert probe["images"] == probe["drawn"] == 43
+    assert probe["images"] == probe["drawn"] == 46
     assert probe["scroll"] <= width and probe["wide"] == []
     assert probe["fetched"] == [] and probe["small"] == 0
     # Whatever the page asked for would stand in the browser's own log of requests with its address.
     asked = re.findall(r'"url":"(https?://[^"]+)"', log.read_text(encoding="utf-8", errors="replace"))
     own = ("google.com", "googleapis.com", "gstatic.com", "gvt1.com")  # what the browser asks for itself
     assert [url for url in asked if not any(name in url for name in own)] == []
+
+
+# --- the scale of the widths --------------------------------------------------------------------------------
+
+
+def test_a_rule_beats_another_by_runs_that_did_not_choose_its_constant():
+    """A rival whose first twenty runs look best with a c that the other twenty show to be bad; and a better rule."""
+    results = made_results(["width-scale"], settings=Settings(horizon=4_000, runs=40))
+    ((name, frame),) = results.frames.items()
+    regret, last = frame["average_regret"].copy(), frame["round"] == 4_000
+
+    def cell(rule, share):
+        return last & (frame["scenario"] == "easy") & (frame["policy"] == f"{rule}, {share:g} c, MLE")
+
+    rng = np.random.default_rng(5)
+    for rule, share in itertools.product(("CoLSTIM", "MaxInP", "MaxPairUCB"), (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)):
+        regret[cell(rule, share)] = 100.0 + rng.standard_normal(40)
+    regret[cell("MaxInP", 1 / 4) & (frame["run"] < 20)] -= 30.0  # luck of the runs that choose
+    regret[cell("MaxInP", 1 / 4) & (frame["run"] >= 20)] += 30.0
+    regret[cell("MaxPairUCB", 1 / 8)] -= 10.0
+    results = replace(results, frames={name: frame.assign(average_regret=regret)})
+    found = {
+        (v.bound.one.policy.partition(",")[0], v.claim.variant): v
+        for v in width_verdicts(results)
+        if v.bound.one.scenario == "easy"
+    }
+    outcomes = {key: v.outcome for key, v in found.items()}
+    assert outcomes == {
+        ("MaxInP", "the paper's c"): "not decided",
+        ("MaxInP", "its own c"): "does not hold",
+        ("MaxPairUCB", "the paper's c"): "not decided",
+        ("MaxPairUCB", "its own c"): "holds",
+    }
+    assert {v.runs for v in found.values()} == {20}
+    regrets, verdicts = width_tables(results)
+    said = [row[1] for row in verdicts.rows if row[0] == "easy, its own c"]
+    assert said == ["CoLSTIM beats MaxInP", "MaxPairUCB beats CoLSTIM"]
+    own = {row[0]: row[2] for row in regrets.rows}
+    c = math.sqrt(10 * math.log(4_000))
+    assert own["MaxPairUCB, easy"] == f"{c / 8:.3g}" and own["MaxInP, easy"] == f"{c / 4:.3g}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPARISONS",
     "EXAMPLES",
+    "SWEEPS",
     "class_of",
     "coding",
     "columns",
@@ -43,6 +44,9 @@ __all__ = [
 
 COMPARISONS = tuple(known(MODEL))
 
+SWEEPS = {"sizes": "sweep", "width_scale": "width-scale"}
+"""The targets of ``--sweep``."""
+
 EXAMPLES = {
     "simulate": (
         "fastcolst simulate --scenario hard --runs 10 --out regret.png",
@@ -55,6 +59,7 @@ EXAMPLES = {
     "reproduce": (
         "fastcolst reproduce --out reproduction",
         "fastcolst reproduce figure1 --runs 10 --horizon 3000 --out quick",
+        "fastcolst reproduce table1 --sweep width_scale",
     ),
     "report": ("fastcolst report reproduction",),
     "replay": (
@@ -168,7 +173,8 @@ def _add_reproduce(commands: Any) -> None:
     defaults = Settings()
     names = f"{', '.join(TARGETS)}; all stands for the paper's experiments [all]"
     add("targets", nargs="*", metavar="TARGET", help=names)
-    add("--sweep", action="store_true", help="the scaling study as well: regret and time against n, d, T")
+    sweep = "as well: regret and time against n, d, T (sizes), or regret against c (width_scale); repeat it for both"
+    add("--sweep", nargs="?", const="sizes", action="append", default=[], choices=SWEEPS, help=f"{sweep} [sizes]")
     add("--runs", type=int, default=defaults.runs, metavar="R", help="repetitions [%(default)s]")
     horizon = "T; the paper does not state its own [%(default)s]"
     add("--horizon", type=int, default=defaults.horizon, metavar="T", help=horizon)

@@ -25,6 +25,7 @@ from fastcolst._files import optional_import
 from fastcolst._registry import ESTIMATOR, MODEL, POLICY
 from fastcolst._words import align
 from fastcolst.cli.arguments import (
+    SWEEPS,
     class_of,
     coding,
     columns,
@@ -102,7 +103,7 @@ def _study(arguments: argparse.Namespace) -> None:
 def _reproduce(arguments: argparse.Namespace) -> None:
     _need_study_modules("fastcolst reproduce")
     settings = Settings(horizon=arguments.horizon, runs=arguments.runs, seed=arguments.seed)
-    targets = [*(arguments.targets or ["all"]), *(["sweep"] if arguments.sweep else [])]
+    targets = [*(arguments.targets or ["all"]), *(SWEEPS[sweep] for sweep in arguments.sweep)]
     start = time.perf_counter()
     results = reproduce(
         targets,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fastcolst.paper.claims import FIGURE_1, SCENARIOS
-from fastcolst.paper.parts import CUBE_RUNS, NAMES, SWEEP_RUNS, SYMBOLS, cube_points, sweep_points
+from fastcolst.paper.parts import CUBE_RUNS, NAMES, SWEEP_RUNS, SYMBOLS, WIDTH_RUNS, cube_points, sweep_points
+from fastcolst.paper.widths import width_panels
 from fastcolst.plotting import Panel, log_curves, regret_curves
 
 if TYPE_CHECKING:
@@ -91,6 +92,13 @@ def pictures(results: Results) -> list[Picture]:
         made.append(_lower_bound_picture(results))
     if "sweep" in results.targets:
         made.append(_sweep_picture(results))
+    if "width-scale" in results.targets:
+        runs = min(results.settings.runs, WIDTH_RUNS)
+        text = (
+            f"Answers by Gumbel noise, mean of {runs} runs; bars are standard errors. All rules explore for n d rounds "
+            "and learn by full maximum likelihood. The last but one c is the paper's."
+        )
+        made.append(Picture("width-scale", "The scale of the widths", text, width_panels(results)))
     return made
 
 

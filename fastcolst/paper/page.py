@@ -24,6 +24,7 @@ from fastcolst.paper.parts import MODELS
 from fastcolst.paper.reproduction import MANIFEST, Results, curves_of, load_results
 from fastcolst.paper.tables import Table, claims_tables, cost_tables, horizons_table, mean_sd, regret_table, time_table
 from fastcolst.paper.verdicts import outcome, verdicts
+from fastcolst.paper.widths import width_tables
 from fastcolst.plotting import Panel, panels_figure, picture_bytes
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def _reproduction_page(results: Results, found: Sequence[Verdict]) -> _Page:
     tables += cost_tables(results)
     if any(part.problem in MODELS for part in results.parts):
         tables.append(regret_table(results))
+    if "width-scale" in results.targets:
+        tables += width_tables(results)
     tables.append(time_table(results))
     first = [table.name for table in tables if table.name.startswith("claims")]
     rest = [table.name for table in tables if not table.name.startswith("claims")]

@@ -25,7 +25,7 @@ from fastcolst.estimation.sgd import SGD
 from fastcolst.experiments.problems import Scenario
 from fastcolst.experiments.studies import Study
 from fastcolst.paper.claims import FIGURE_1, SCENARIOS
-from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, SelfSparring, UniformPairs
+from fastcolst.policies import CoLSTIM, DoubleThompson, MaxInP, MaxPairUCB, SelfSparring, UniformPairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ __all__ = ["PAPER", "TARGETS", "Part", "Settings", "parts", "scenarios_of", "tim
 
 PAPER = ("figure1", "misspecification", "sgd-vs-mle", "table1", "table2")
 """What "all" stands for: the experiments of the paper."""
-TARGETS = (*PAPER, "lower-bound", "sweep")
+TARGETS = (*PAPER, "lower-bound", "sweep", "width-scale")
 
 MODELS = {"gumbel": BradleyTerry(), "gaussian": Thurstone(), "gaussian5": Thurstone(sigma=math.sqrt(5.0))}
 """G* of the problems, by the names of :class:`fastcolst.paper.claims.Entry`."""
@@ -53,6 +53,12 @@ SWEEP_ARMS = (10, 20, 50, 100, 200)
 SWEEP_FEATURES = (3, 5, 10, 20, 40)
 SWEEP_HORIZONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 SWEEP_RUNS = 20
+SWEPT = "swept"
+"""What the problem of the swept scale of the widths is called in a part."""
+WIDTH_RULES = ("CoLSTIM", "MaxInP", "MaxPairUCB")
+WIDTH_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
+"""Scales of the widths in units of the paper's."""
+WIDTH_RUNS = 40
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,7 @@ def parts(target: str, settings: Settings) -> list[Part]:
         "table2": list,
         "lower-bound": lambda: [_cubes(settings)],
         "sweep": lambda: [_sweep(settings)],
+        "width-scale": lambda: [_widths(settings)],
     }
     if target not in by_target:
         raise ValueError(f"no target {target!r}; there are {', '.join(TARGETS)} and all")
@@ -282,3 +289,25 @@ def _sweep(s: Settings) -> Part:
         "CoLSTIM-MLE": {"name": "CoLSTIM", "estimator": MLE()},
     }
     return Part(f"sweep-{s.horizon}", "sweep", horizons, min(s.runs, SWEEP_RUNS), scenarios, policies)
+
+
+def width_of(settings: Settings, share: float) -> float:
+    """A share of the paper's scale of the widths, c = sqrt(d log T)."""
+    return share * math.sqrt(settings.n_features * math.log(max(settings.horizon, 2)))
+
+
+def swept_label(rule: str, share: float) -> str:
+    """What a rule with a share of the paper's c is called."""
+    return f"{rule}, {share:g} c, MLE"
+
+
+def _widths(s: Settings) -> Part:
+    """Rules at an equal start: as long an exploration, the same estimate, the same scales of the widths."""
+    rules = {"CoLSTIM": CoLSTIM, "MaxInP": MaxInP, "MaxPairUCB": MaxPairUCB}
+    policies = {
+        swept_label(rule, share): rules[rule](s.n_features, estimator=MLE(), width_scale=width_of(s, share))
+        for rule, share in itertools.product(WIDTH_RULES, WIDTH_SHARES)
+    }
+    return Part(
+        f"width-scale-{s.horizon}", SWEPT, s.horizon, min(s.runs, WIDTH_RUNS), scenarios_of("gumbel", s), policies
+    )
