@@ -29,6 +29,7 @@ from fastcolst.paper.tables import Table, claims_tables
 from fastcolst.paper.verdicts import PROJECTED, verdicts
 from fastcolst.paper.verdicts import outcome as sentences
 from fastcolst.paper.widths import width_tables, width_verdicts
+from fastcolst.plotting import new_figure
 
 pytestmark = pytest.mark.either_lane
 
@@ -341,3 +342,12 @@ def test_a_rule_beats_another_by_runs_that_did_not_choose_its_constant():
     own = {row[0]: row[2] for row in regrets.rows}
     c = math.sqrt(10 * math.log(4_000))
     assert own["MaxPairUCB, easy"] == f"{c / 8:.3g}" and own["MaxInP, easy"] == f"{c / 4:.3g}"
+
+
+def test_the_panels_tell_the_scales_apart():
+    (picture,) = pictures(made_results(["width-scale"]))
+    ax = new_figure().add_subplot()
+    picture.panels[0].draw(ax)
+    c = math.sqrt(10 * math.log(4_000))
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert labels == [f"{share * c:.3g}" for share in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)]

@@ -115,7 +115,7 @@ def log_curves(
     ax.set_xscale("log")
     ax.set_yscale("log")
     ticks = np.unique(np.concatenate(list(x.values())))
-    ax.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks], fontsize="small")
+    ax.set_xticks(ticks, [f"{tick:,.0f}" if tick >= 100 else f"{tick:.3g}" for tick in ticks], fontsize="small")
     ax.set_xticks([], minor=True)
     ticker = optional_import("matplotlib.ticker", "a picture")
     ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))  # two powers of ten are rare in a panel
