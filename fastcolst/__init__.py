@@ -37,6 +37,7 @@ _HOME = {
     "UniformPairs": "policies",
     "load_policy": "policies.loading",
     "arm_features": "experiments.arm_features",
+    "compare_models": "experiments.model_choice",
     "load_aslib": "experiments.aslib",
     "Scenario": "experiments.problems",
     "ScoredArms": "experiments.scored",

@@ -15,6 +15,7 @@ from fastcolst.estimation.fit import fit as fit
 from fastcolst.estimation.sklearn import PreferenceRegression as PreferenceRegression
 from fastcolst.experiments.arm_features import arm_features as arm_features
 from fastcolst.experiments.aslib import load_aslib as load_aslib
+from fastcolst.experiments.model_choice import compare_models as compare_models
 from fastcolst.experiments.problems import Scenario as Scenario
 from fastcolst.experiments.results import FileFormatError as FileFormatError
 from fastcolst.experiments.results import Result as Result

@@ -433,6 +433,22 @@ def test_a_wrong_input_is_told_in_one_line(capsys: pytest.CaptureFixture[str], a
     assert error_of(arguments, capsys).startswith(text)
 
 
+def test_several_comparisons_are_compared(monkeypatch: pytest.MonkeyPatch, log_file: Path, capsys: Any):
+    several = [*replay_of(log_file), "--comparison", "bradley-terry", "--comparison", "exponential"]
+    seen = caught(monkeypatch, commands, "compare_models", [*several, "--policy", "MaxInP", "--estimator", "sgd"])
+    assert seen[1] == ["bradley-terry", "exponential"]
+    assert repr(seen["policy"]).startswith("MaxInP(n_features=2, ")
+    assert seen["policy"].get_params()["estimator"] == fc.SGD()
+    monkeypatch.undo()
+    assert main([*several, "--estimator", "sgd", "--no-progress"]) == 0
+    out = capsys.readouterr().out
+    assert "300 rows: 270 learned" in out and "outcomes: " in out
+    assert "250 comparisons, each predicted before it was learned, after the first 20" in out
+    assert "cannot be told apart with 250 answers; about " in out or " predicts better than " in out
+    error = error_of([*several, "--out", "replay.png"], capsys)
+    assert error == "argument --out: 2 comparisons have no one picture; one --comparison is wanted"
+
+
 def test_a_policy_without_an_estimate_cannot_replay(log_file: Path, capsys: pytest.CaptureFixture[str]):
     error = error_of([*replay_of(log_file), "--policy", "UniformPairs"], capsys)
     assert error == "argument --policy: UniformPairs has no estimate to predict with"

@@ -66,6 +66,7 @@ EXAMPLES = {
         "fastcolst replay matches.npz --where 'year >= 1990' --out replay.png",
         "fastcolst replay answers.csv --first 'a_*' --second 'b_*' --outcome winner --coding 'a=1,b=0,both=0.5'",
         "fastcolst replay battles.parquet --items model_a model_b --outcome winner",
+        "fastcolst replay matches.npz --comparison bradley-terry --comparison thurstone",
     ),
     "tune": (
         "fastcolst tune --scenario hard --arms 20 --features 5 --horizon 3000 --out tune.png",
@@ -201,7 +202,7 @@ def _add_replay(commands: Any) -> None:
     _add_log(command, "+")
     learning = command.add_argument_group("learning")
     learning.add_argument("--policy", default="CoLSTIM", metavar="NAME", help="who learns [%(default)s]")
-    _add_learning(learning)
+    _add_learning(learning, several=True)
     ridge = "penalty R/2 |theta|^2 of the estimate [mle: 0, online-newton: 1]"
     learning.add_argument("--ridge", type=float, metavar="R", help=ridge)
     standardize = "steps of sgd in units of each feature's size, as far as it was learned"
@@ -276,11 +277,15 @@ def _add_cache(commands: Any) -> None:
     command.add_argument("action", nargs="?", choices=["clear"], help=action)
 
 
-def _add_learning(group: Any) -> None:
+def _add_learning(group: Any, several: bool = False) -> None:
     add = group.add_argument
-    comparison = "how often the better arm wins, in the problem and to the policies"
     listed, estimators = (f"{', '.join(known(kind))}, or module:Class" for kind in (MODEL, ESTIMATOR))
-    add("--comparison", metavar="NAME", default="bradley-terry", help=f"{comparison}: {listed} [%(default)s]")
+    if several:
+        comparison = f"how often the better one wins: {listed}; repeat it to ask which fits best [bradley-terry]"
+        add("--comparison", metavar="NAME", action="append", help=comparison)
+    else:
+        comparison = f"how often the better arm wins, in the problem and to the policies: {listed} [%(default)s]"
+        add("--comparison", metavar="NAME", default="bradley-terry", help=comparison)
     estimator = f"how preferences are estimated: {estimators} [mle, or sgd with --learning-rate]"
     add("--estimator", metavar="NAME", help=estimator)
     add("--learning-rate", type=float, metavar="RATE", help="step length of sgd, which it implies [0.5]")

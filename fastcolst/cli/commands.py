@@ -38,8 +38,9 @@ from fastcolst.cli.arguments import (
     shows_progress,
 )
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, TUNING_WRITERS, check_outputs, write_outputs
-from fastcolst.data import read_log, replay
+from fastcolst.data import Log, read_log, replay
 from fastcolst.experiments.executors import leave_with_parent
+from fastcolst.experiments.model_choice import compare_models
 from fastcolst.experiments.resampled import ResampledLog
 from fastcolst.experiments.simulation import processors
 from fastcolst.paper.page import write_report
@@ -185,7 +186,7 @@ def _begin_worker() -> None:
     leave_with_parent()
 
 
-def _log_of(arguments: argparse.Namespace) -> Any:
+def _log_of(arguments: argparse.Namespace) -> Log:
     """The finished comparisons that a command is given."""
     return read_log(
         arguments.log,
@@ -207,11 +208,19 @@ def _log_of(arguments: argparse.Namespace) -> Any:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
+    models = arguments.comparison or ["bradley-terry"]
+    if len(models) > 1 and arguments.out:
+        raise ValueError(f"argument --out: {len(models)} comparisons have no one picture; one --comparison is wanted")
     check_outputs(arguments.out, REPLAY_WRITERS, arguments.log)
     log = _log_of(arguments)
+    arguments.comparison = models[0]
     policy = new_policy(arguments.policy, arguments, n_features=log.contrasts.shape[1])
     if not policy.has_estimate:
         raise ValueError(f"argument --policy: {arguments.policy} has no estimate to predict with")
+    if len(models) > 1:
+        found = compare_models(log, models, policy=policy, progress=shows_progress(arguments))
+        print(f"{log.counts}\n{log.outcomes}\n{found.summary()}")
+        return
     result = replay(policy, log, label=arguments.policy, progress=shows_progress(arguments))
     print(result.summary())
     if arguments.position:

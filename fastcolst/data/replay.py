@@ -220,7 +220,7 @@ class ReplayResult:
     @property
     def log_loss(self) -> float:
         """Mean of -log(probability given to what happened); inf if that was ever 0."""
-        return self._mean(self._losses())
+        return self._mean(self.losses())
 
     @property
     def accuracy(self) -> float:
@@ -268,12 +268,13 @@ class ReplayResult:
 
     def running_log_loss(self) -> NDArray[np.float64]:
         """Return the log loss of the first 1, 2, ..., m comparisons, (m,) float64."""
-        losses = self._losses()
+        losses = self.losses()
         weights = np.ones(losses.size) if self.log.weights is None else self.log.weights
         running: NDArray[np.float64] = np.cumsum(weights * losses) / np.cumsum(weights)
         return running
 
-    def _losses(self) -> NDArray[np.float64]:
+    def losses(self) -> NDArray[np.float64]:
+        """Return the loss of each comparison, -log(probability given to what happened), (m,) float64."""
         # log1p keeps the digits of 1 - p. A probability of 0 for what happened is an honest inf, and 0 log 0 is 0.
         won, lost = np.asarray(self.wins, np.float64), 1.0 - self.wins
         with np.errstate(divide="ignore", invalid="ignore"):

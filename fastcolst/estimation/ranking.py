@@ -14,7 +14,7 @@ from fastcolst._words import align, brief
 from fastcolst.estimation.identification import Knowledge
 from fastcolst.plotting.rankings import ranking_figure
 
-__all__ = ["Ranking", "quasi_errors", "quasi_variances", "ranking_of"]
+__all__ = ["Ranking", "quasi_errors", "quasi_variances", "ranking_of", "sidak"]
 
 Array = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ def ranking_of(
     errors = scale * np.sqrt(knowledge.variances(contrasts))
     if anchor is not None:
         errors[anchor[0]] = 0.0
-    at_once = _sidak(level, int(np.count_nonzero(np.isfinite(errors) & (errors > 0.0))))
+    at_once = sidak(level, int(np.count_nonzero(np.isfinite(errors) & (errors > 0.0))))
     with np.errstate(invalid="ignore"):
         widths = np.where(errors > 0.0, at_once * errors, 0.0)
         intervals = np.column_stack([ratings - widths, ratings + widths])
@@ -206,7 +206,7 @@ def _ranks(theta: Array, knowledge: Knowledge, groups: list[list[int]], level: f
     """The best and the worst rank of each item that certain differences leave open, (n, 2)."""
     n = len(theta)
     n_pairs = sum(len(group) * (len(group) - 1) // 2 for group in groups)
-    at_once = _sidak(level, n_pairs)
+    at_once = sidak(level, n_pairs)
     ranks = np.empty((n, 2), np.int64)
     ranks[:] = 1, n
     for group in groups:
@@ -219,7 +219,7 @@ def _ranks(theta: Array, knowledge: Knowledge, groups: list[list[int]], level: f
     return ranks
 
 
-def _sidak(level: float, n: int) -> float:
+def sidak(level: float, n: int) -> float:
     """z with P(|N_1|, ..., |N_n| <= z) >= level for normal numbers however correlated (Sidak, 1967)."""
     from scipy.special import ndtri
 

@@ -376,6 +376,12 @@ def _replay(world: World, rng: Generator) -> Case:
     return Case(fc.replay, {"policy": policy, "log": world.log, "label": "x", "progress": False}, policy, _follow)
 
 
+def _compare_models(world: World, rng: Generator) -> Case:
+    policy = world.player("CoLSTIM sgd", 0) if rng.random() < 0.5 else None
+    arguments = {"log": world.log, "models": ["bradley-terry", "thurstone"], "policy": policy}
+    return Case(fc.compare_models, {**arguments, "level": 0.9, "progress": False})
+
+
 def _replayed(world: World, rng: Generator) -> Case:
     found = world.replayed
     names = ("probabilities", "wins", "theta", "log", "label")
@@ -505,6 +511,7 @@ def points() -> list[Point]:
         Point("Log.from_arrays", _from_arrays, 4),
         Point("read_log", _read_log, 3, (OSError,)),
         Point("replay", _replay, 4),
+        Point("compare_models", _compare_models, 2, (), ("contrasts",)),
         Point("ReplayResult", _replayed, 2),
         Point("ReplayResult.plot", lambda w, r: Case(w.replayed.plot, {"axes": None}), 0.2),
         Point("simulate", _simulate, 5),
