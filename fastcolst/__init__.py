@@ -12,6 +12,7 @@ _HOME = {
     "BradleyTerry": "comparison",
     "ExponentialNoise": "comparison",
     "Thurstone": "comparison",
+    "Lapse": "lapse",
     "Log": "data",
     "ReplayResult": "data",
     "read_log": "data",

@@ -131,6 +131,13 @@ def perturb(self: Any, value: Any) -> Any:
     raise TypeError(f"{type(self).__name__} has no method perturb")
 
 
+@generic
+def latent(self: Any, rng: Any) -> Any:
+    """A draw of F, by which a duel is decided: of a model without this method the difference of two draws of G."""
+    first = perturb(self, raw(self, rng))
+    return first - perturb(self, raw(self, rng))
+
+
 # --- what people call ---------------------------------------------------------------------------------------
 
 

@@ -436,7 +436,7 @@ def test_a_wrong_input_is_told_in_one_line(capsys: pytest.CaptureFixture[str], a
 def test_several_comparisons_are_compared(monkeypatch: pytest.MonkeyPatch, log_file: Path, capsys: Any):
     several = [*replay_of(log_file), "--comparison", "bradley-terry", "--comparison", "exponential"]
     seen = caught(monkeypatch, commands, "compare_models", [*several, "--policy", "MaxInP", "--estimator", "sgd"])
-    assert seen[1] == ["bradley-terry", "exponential"]
+    assert seen[1] == {"bradley-terry": "bradley-terry", "exponential": "exponential"}
     assert repr(seen["policy"]).startswith("MaxInP(n_features=2, ")
     assert seen["policy"].get_params()["estimator"] == fc.SGD()
     monkeypatch.undo()
@@ -447,6 +447,27 @@ def test_several_comparisons_are_compared(monkeypatch: pytest.MonkeyPatch, log_f
     assert "cannot be told apart with 250 answers; about " in out or " predicts better than " in out
     error = error_of([*several, "--out", "replay.png"], capsys)
     assert error == "argument --out: 2 comparisons have no one picture; one --comparison is wanted"
+
+
+def test_lapses_are_models_to_compare_and_their_rate_is_told(
+    monkeypatch: pytest.MonkeyPatch, log_file: Path, capsys: Any
+):
+    command = [*replay_of(log_file), "--estimator", "sgd"]
+    seen = caught(monkeypatch, commands, "compare_models", [*command, "--lapse", "0", "--lapse", "0.1"])
+    base = fc.BradleyTerry()
+    expected = {"bradley-terry, lapse 0": fc.Lapse(base, 0.0), "bradley-terry, lapse 0.1": fc.Lapse(base, 0.1)}
+    assert seen[1] == expected
+    monkeypatch.undo()
+    seen = caught(monkeypatch, commands, "replay", [*command, "--comparison", "thurstone", "--lapse", "0.1"])
+    assert seen[0].get_params()["comparison"] == fc.Lapse("thurstone", 0.1)
+    monkeypatch.undo()
+    monkeypatch.setattr("fastcolst.estimation.lapses.RATES", (0.0, 0.2))
+    assert main([*command, "--lapse", "profile", "--where", "year < 1960"]) == 0
+    assert "\nbradley-terry: lapse rate 0" in capsys.readouterr().out
+    assert error_of([*command, "--lapse", "many"], capsys).startswith("argument --lapse: 'many'; a rate from 0")
+    assert "rate is 1.0; a number from 0 to below 1" in error_of([*command, "--lapse", "1"], capsys)
+    error = error_of([*command, "--comparison", "thurstone", "--comparison", "thurstone"], capsys)
+    assert error == "argument --comparison: thurstone twice; each once is wanted"
 
 
 def test_a_policy_without_an_estimate_cannot_replay(log_file: Path, capsys: pytest.CaptureFixture[str]):

@@ -20,6 +20,7 @@ from fastcolst.estimation.words import SCORES
 from fastcolst.experiments.players import PlainPolicy, is_plain
 from fastcolst.experiments.tables import scenario_of
 from fastcolst.experiments.tuning import REGRETS
+from fastcolst.lapse import Lapse
 from fastcolst.paper.parts import TARGETS, Settings
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPARISONS",
     "EXAMPLES",
+    "PROFILE",
     "SWEEPS",
     "class_of",
     "coding",
     "columns",
     "grid",
     "mark",
+    "models_of",
     "names_of",
     "new_policy",
     "new_scenario",
@@ -43,6 +46,8 @@ __all__ = [
 ]
 
 COMPARISONS = tuple(known(MODEL))
+PROFILE = "profile"
+"""What --lapse takes in place of a rate."""
 
 SWEEPS = {"sizes": "sweep", "width_scale": "width-scale"}
 """The targets of ``--sweep``."""
@@ -283,6 +288,8 @@ def _add_learning(group: Any, several: bool = False) -> None:
     if several:
         comparison = f"how often the better one wins: {listed}; repeat it to ask which fits best [bradley-terry]"
         add("--comparison", metavar="NAME", action="append", help=comparison)
+        lapse = "share of careless answers to allow for; repeat it as --comparison; profile: say which is likeliest"
+        add("--lapse", metavar="RATE", action="append", default=[], help=lapse)
     else:
         comparison = f"how often the better arm wins, in the problem and to the policies: {listed} [%(default)s]"
         add("--comparison", metavar="NAME", default="bradley-terry", help=comparison)
@@ -330,6 +337,25 @@ def class_of(kind: str, name: str, option: str) -> Any:
     if cls is None:
         raise ValueError(f"argument {option}: no {kind} {name!r}; there are {', '.join(known(kind))}")
     return cls
+
+
+def models_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The comparison models that replay is asked for, by what they are called."""
+    models: dict[str, Any] = {}
+    rates = [rate for rate in arguments.lapse if rate != PROFILE]
+    for name, rate in itertools.product(arguments.comparison or ["bradley-terry"], rates or [None]):
+        label, model = (name, name) if rate is None else (f"{name}, lapse {rate}", Lapse(name, _rate(rate)))
+        if label in models:
+            raise ValueError(f"argument --comparison: {label} twice; each once is wanted")
+        models[label] = model
+    return models
+
+
+def _rate(text: str) -> float:
+    rate = looked_at(float, text)
+    if rate is None:
+        raise ValueError(f"argument --lapse: {text!r}; a rate from 0 to below 1, or {PROFILE}, is wanted")
+    return rate
 
 
 def new_policy(name: str, arguments: argparse.Namespace, **sizes: Any) -> Any:

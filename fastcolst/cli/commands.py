@@ -25,12 +25,14 @@ from fastcolst._files import optional_import
 from fastcolst._registry import ESTIMATOR, MODEL, POLICY
 from fastcolst._words import align
 from fastcolst.cli.arguments import (
+    PROFILE,
     SWEEPS,
     class_of,
     coding,
     columns,
     grid,
     mark,
+    models_of,
     names_of,
     new_policy,
     new_scenario,
@@ -208,26 +210,30 @@ def _log_of(arguments: argparse.Namespace) -> Log:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
-    models = arguments.comparison or ["bradley-terry"]
+    names, models = arguments.comparison or ["bradley-terry"], models_of(arguments)
     if len(models) > 1 and arguments.out:
         raise ValueError(f"argument --out: {len(models)} comparisons have no one picture; one --comparison is wanted")
     check_outputs(arguments.out, REPLAY_WRITERS, arguments.log)
     log = _log_of(arguments)
-    arguments.comparison = models[0]
+    arguments.comparison = next(iter(models.values()))
     policy = new_policy(arguments.policy, arguments, n_features=log.contrasts.shape[1])
     if not policy.has_estimate:
         raise ValueError(f"argument --policy: {arguments.policy} has no estimate to predict with")
     if len(models) > 1:
         found = compare_models(log, models, policy=policy, progress=shows_progress(arguments))
         print(f"{log.counts}\n{log.outcomes}\n{found.summary()}")
-        return
-    result = replay(policy, log, label=arguments.policy, progress=shows_progress(arguments))
-    print(result.summary())
-    if arguments.position:
-        advantage = policy.position_advantage
-        error = "" if advantage.standard_error is None else f", standard error {advantage.standard_error:.4g}"
-        print(f"being the first is worth {advantage.estimate:.6g}{error}")
-    write_outputs(result, arguments.out, REPLAY_WRITERS)
+    else:
+        result = replay(policy, log, label=arguments.policy, progress=shows_progress(arguments))
+        print(result.summary())
+        if arguments.position:
+            advantage = policy.position_advantage
+            error = "" if advantage.standard_error is None else f", standard error {advantage.standard_error:.4g}"
+            print(f"being the first is worth {advantage.estimate:.6g}{error}")
+        write_outputs(result, arguments.out, REPLAY_WRITERS)
+    if PROFILE in arguments.lapse:
+        given = {"weights": log.weights, "position": arguments.position, "lapse": PROFILE}
+        for name in names:
+            print(f"{name}: {fc.fit(log.contrasts, log.wins, comparison=name, **given).lapse}, of all answers at once")
 
 
 def _tune(arguments: argparse.Namespace) -> None:

@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import answer, brief, choice, non_negative_numbers, number, plain_text
-from fastcolst._compile import kernel
-from fastcolst.comparison import cdf, comparison_model, log_cdf, pdf, weight
+from fastcolst.comparison import comparison_model, pdf, weight
 from fastcolst.estimation.designs import Contrasts, Design, codes_of, contrasts_of, wins_of
 from fastcolst.estimation.history import History
 from fastcolst.estimation.identification import Knowledge, known_directions, shortest
+from fastcolst.estimation.lapses import profiled, rates_of, steps_to
+from fastcolst.estimation.likelihood import informations, log_likelihood, pulls
 from fastcolst.estimation.mle import AUTO_RADIUS
 from fastcolst.estimation.newton import maximise
-from fastcolst.estimation.objective import Objective, slope_and_curvature
+from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.rating import Estimate, Fit
 from fastcolst.estimation.records import NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
 from fastcolst.estimation.words import SCORES, score_code
+from fastcolst.lapse import Lapse
 
 __all__ = ["Fit", "fit", "fitted", "warn_of"]
 
@@ -75,6 +77,7 @@ def fit(
     names: Any = None,
     clusters: Any = None,
     covariance: str = "posterior",
+    lapse: Any = None,
 ) -> Fit:
     """Fit theta to finished comparisons.
 
@@ -121,6 +124,10 @@ def fit(
         Of an estimate with a ridge. "posterior": the ridge counts as knowledge of its own, so that a feature that no
         comparison tells anything of has its standard deviation, ridge^-1/2. "sandwich": that of the estimate over
         answers, which for such a feature is 0. Without a ridge they are the same.
+    lapse : "profile" or (k,) array_like, optional
+        Estimate the share e of careless answers, each right by chance: the likelihood of ``fc.Lapse(comparison, e)`` is
+        profiled over these rates, from 0 to 1/2 for "profile", and theta is that of the likeliest. The result has the
+        profile as ``lapse`` and the model as ``comparison``; errors of theta take the rate for known.
 
     Returns
     -------
@@ -142,7 +149,7 @@ def fit(
     Newton's method, O(m d^2) a pass, with usually fewer than 10 passes; separated answers take some 40. The estimate is
     good to 1e-9 of its standard errors. Where the contrasts do not span all directions, the shortest of the equally
     good estimates is returned, with its covariance. For an F of one's own that is not log-concave the maximum may be a
-    local one.
+    local one; of :class:`fastcolst.Lapse` it is that which grows out of the only one without lapses.
 
     Names of items and sparse matrices stay sparse, and rows that are equal or opposite become one with their wins and
     trials: 1,000,000 battles of 300 items are at most 44,850 rows (twice that with ``position``), and a pass over them
@@ -178,6 +185,7 @@ def fit(
         names=names,
         clusters=clusters,
         covariance=covariance,
+        lapse=lapse,
     )
     warn_of(found, radius, stacklevel=3)
     return found
@@ -198,6 +206,7 @@ def fitted(
     names: Any = None,
     clusters: Any = None,
     covariance: str = "posterior",
+    lapse: Any = None,
     name: str = "contrasts",
 ) -> Fit:
     """As :func:`fit`, without a warning; ``name`` is what errors call the contrasts."""
@@ -206,6 +215,7 @@ def fitted(
     model = comparison_model(comparison)
     penalty = number("ridge", ridge)
     kind = score_code(choice("score", score, SCORES), "fit")
+    rates = rates_of(lapse, model, score)
     is_auto = plain_text(radius) == "auto"
     bound = _radius(radius) if not is_auto else AUTO_RADIUS if penalty == 0.0 else math.inf
     is_posterior = choice("covariance", covariance, COVARIANCES) == "posterior"
@@ -217,7 +227,20 @@ def fitted(
     evidence = Evidence.new(History.new(len(scales), 1), SETTINGS)
     evidence = evidence._replace(history=merged.design.history(merged.won, merged.lost))
     evidence.features["scale"] = scales
-    _maximise(objective, evidence)
+    profile = None
+    if rates is None:
+        for step in steps_to(model):
+            _maximise(objective._replace(model=step), evidence)
+    else:
+
+        def solve(rate: float, start: Array | None) -> tuple[float, Array]:
+            evidence.theta[:] = 0.0 if start is None else start
+            for step in steps_to(Lapse(model, rate)) if start is None else [Lapse(model, rate)]:
+                _maximise(objective._replace(model=step), evidence)
+            return _penalised(step, merged, penalty, evidence.theta), evidence.theta.copy()
+
+        profile, evidence.theta[:] = profiled(rates, solve)
+        objective = objective._replace(model=Lapse(model, profile.rate))
     found = _learned(objective, evidence, answers, merged, is_posterior)
     theta, covariance_of_theta, position_found = _apart(found, len(given.names))
     return Fit(
@@ -230,8 +253,9 @@ def fitted(
         given.names[: given.n_rated],
         position_found,
         n_comparisons,
-        model,
+        objective.model,
         found.knowledge.part(list(range(len(given.names)))),
+        profile,
     )
 
 
@@ -294,6 +318,12 @@ def _groups(clusters: Any, given: Contrasts) -> NDArray[np.int64]:
     return codes_of("clusters", clusters, len(given.design))
 
 
+def _penalised(model: Any, answers: Answers, ridge: float, theta: Array) -> float:
+    """What is maximised, at theta."""
+    outcomes = np.column_stack([answers.won, answers.lost])
+    return float(log_likelihood(model, answers.design.times(theta), outcomes)) - 0.5 * ridge * float(theta @ theta)
+
+
 def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged: Answers, is_posterior: bool) -> Found:
     """The shortest estimate, and its covariance.
 
@@ -307,10 +337,10 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     known, unknown = known_directions(scaled.gram(won + lost) + prior)
     theta = shortest(evidence.theta, unknown / units[:, None], metric)
     margins = scaled.times(theta * units)
-    log_likelihood = float(_log_likelihood(objective.model, margins, np.column_stack([won, lost])))
-    informations = np.empty((2, len(margins)))
-    _informations(objective, margins, won + lost, informations)
-    slope, variance = scaled.information(informations[0]) + prior, scaled.information(informations[1])
+    highest = float(log_likelihood(objective.model, margins, np.column_stack([won, lost])))
+    added = np.empty((2, len(margins)))
+    informations(objective, margins, won + lost, added)
+    slope, variance = scaled.information(added[0]) + prior, scaled.information(added[1])
     values, vectors = np.linalg.eigh(known.T @ slope @ known)
     axes = known @ vectors
     at_zero = float(weight(objective.model, 0.0) if objective.score == 0 else pdf(objective.model, 0.0))
@@ -335,15 +365,15 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
         sandwich = shortest(shortest(sandwich, loose, metric).T, loose, metric)
         runaway = shortest(runaway / units[:, None], loose, metric) * units[:, None]
     knowledge = Knowledge(units, unknown, runaway / np.linalg.norm(runaway, axis=0), sandwich)
-    return Found(theta, knowledge, log_likelihood, status)
+    return Found(theta, knowledge, highest, status)
 
 
 def _clustered(objective: Objective, answers: Answers, groups: NDArray[np.int64], theta: Array, units: Array) -> Array:
     """Variance of the score, estimated from the sums of scores over clusters, for features in units (d,)."""
     scaled, n_groups = answers.design.over(units), int(groups.max()) + 1
-    pulls = np.empty(len(groups))
-    _pulls(objective, scaled.times(theta * units), answers.won, answers.lost, pulls)
-    return scaled.scatter(pulls, groups) * (n_groups / (n_groups - 1.0))
+    pulled = np.empty(len(groups))
+    pulls(objective, scaled.times(theta * units), answers.won, answers.lost, pulled)
+    return scaled.scatter(pulled, groups) * (n_groups / (n_groups - 1.0))
 
 
 def _apart(found: Found, d: int) -> tuple[Array, Array, Estimate | None]:
@@ -403,64 +433,14 @@ def _maximise(objective: Objective, evidence: Evidence) -> None:
     narrow margins: both may take several times the passes that one solve makes.
     """
     progress = evidence.progress
-    while progress["passes"] < MOST_PASSES:
+    most_passes = progress["passes"] + MOST_PASSES
+    while progress["passes"] < most_passes:
         before = evidence.theta.copy()
         penalised = maximise(objective, SETTINGS, evidence, TOLERANCE)
         moved = evidence.theta - before
         if progress["status"] != NOT_CONVERGED and moved @ penalised @ moved <= REST**2:
             return
     progress["status"] = NOT_CONVERGED
-
-
-@kernel
-def _log_likelihood(model: Any, margins: Any, outcomes: Any) -> float:
-    """Sum of w log F(e) + (n - w) log F(-e) over margins e (m,), given wins and losses (m, 2). O(m)."""
-    total = 0.0
-    for i in range(margins.size):
-        if outcomes[i, 0] > 0.0:
-            total += outcomes[i, 0] * log_cdf(model, margins[i])
-        if outcomes[i, 1] > 0.0:
-            total += outcomes[i, 1] * log_cdf(model, -margins[i])
-    return float(total)
-
-
-@kernel
-def _informations(objective: Any, margins: Any, trials: Any, out: Any) -> None:
-    """What each row adds to the covariance of an estimate: the weights of z z'.
-
-    Parameters
-    ----------
-    objective : Objective
-    margins, trials : (m,) float64
-    out : (2, m) float64
-        Overwritten by the expected slopes and the variances of the score.
-
-    Notes
-    -----
-    O(m).
-    """
-    model = objective.model
-    for i in range(margins.size):
-        e = margins[i]
-        if cdf(model, -np.abs(e)) == 0.0:
-            out[0, i] = out[1, i] = 0.0  # certain as far as numbers tell, though a quotient of zeros would be nan
-        elif objective.score == 0:
-            out[0, i] = out[1, i] = trials[i] * weight(model, e)
-        else:
-            out[0, i] = trials[i] * pdf(model, e)
-            out[1, i] = trials[i] * cdf(model, e) * cdf(model, -e)
-
-
-@kernel
-def _pulls(objective: Any, margins: Any, won: Any, lost: Any, out: Any) -> None:
-    """Derivative of each row's log-likelihood by its margin: its score is that times z; (m,) float64 each. O(m)."""
-    for i in range(margins.size):
-        pull = 0.0
-        if won[i] > 0.0:
-            pull += won[i] * slope_and_curvature(objective, margins[i])[0]
-        if lost[i] > 0.0:
-            pull -= lost[i] * slope_and_curvature(objective, -margins[i])[0]
-        out[i] = pull
 
 
 def _signed(design: Design, won: Array, lost: Array) -> Callable[[Array], Array]:

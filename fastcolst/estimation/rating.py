@@ -14,6 +14,7 @@ from fastcolst._files import optional_import
 from fastcolst._words import align
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.identification import Knowledge
+from fastcolst.estimation.lapses import LapseProfile
 from fastcolst.estimation.ranking import Ranking, quasi_errors, ranking_of
 
 __all__ = ["Estimate", "Fit"]
@@ -81,6 +82,8 @@ class Fit:
         How many there were.
     comparison : comparison model
         With which it was fitted.
+    lapse : LapseProfile or None
+        The likelihood of lapse rates, where it was asked for: ``rate``, ``interval``, ``rates``, ``log_likelihoods``.
     """
 
     theta: Array
@@ -94,6 +97,7 @@ class Fit:
     comparisons: float = field(repr=False)
     comparison: Any = field(repr=False)
     _knowledge: Knowledge = field(repr=False)
+    lapse: LapseProfile | None = field(default=None, repr=False)
 
     # --- coefficients ---------------------------------------------------------------------------------------
 
@@ -349,7 +353,9 @@ class Fit:
             numbers = f"{found.estimate:.4g}", f"{found.standard_error:.4g}", f"{z:.2f}", f"{p:.2g}"
             rows.append(["shown first", *numbers, f"{low:.4g} to {high:.4g}"])
         counts = f"{self.comparisons:,.10g} comparisons, log-likelihood {self.log_likelihood:.6g}, {self.status}"
-        return "\n".join([f"{self.comparison!r}, {counts}", *align([head, *rows]), *self._unidentified_lines()])
+        lapses = [] if self.lapse is None else [str(self.lapse)]
+        lines = [*align([head, *rows]), *lapses, *self._unidentified_lines()]
+        return "\n".join([f"{self.comparison!r}, {counts}", *lines])
 
     def _unidentified_lines(self) -> list[str]:
         """What the summary says of directions that are not identified, or have no finite estimate."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fastcolst._compile import generic, helper, kernel, register
-from fastcolst.comparison import perturb, raw
+from fastcolst._compile import generic, kernel, register
+from fastcolst.comparison import latent
 from fastcolst.kernels.linalg import utilities
 from fastcolst.streams import fill_normal, key_of
 
@@ -143,20 +143,14 @@ def fill_chunk(law: Any, model: Any, theta: Any, contexts_rng: Any, outcomes_rng
             if utility > best or np.isnan(utility):  # nan stays, for whoever looks at the chunk
                 best = utility
         chunk.best[r] = best
-        chunk.latent[r] = _latent(model, outcomes_rng)
+        chunk.latent[r] = latent(model, outcomes_rng)
 
 
 @kernel
 def fill_latent(model: Any, rng: Any, out: Any) -> None:
     """Draw what decides duels under a comparison model, D ~ F*, into ``out``, (m,) float64."""
     for r in range(out.size):
-        out[r] = _latent(model, rng)
-
-
-@helper
-def _latent(model: Any, rng: Any) -> float:
-    first = perturb(model, raw(model, rng))
-    return first - perturb(model, raw(model, rng))
+        out[r] = latent(model, rng)
 
 
 # --- what makes a law for each run --------------------------------------------------------------------------

@@ -376,6 +376,8 @@ def _built(key: str, value: Any, where: str) -> Any:
     _, cls = _choice(value, _NAMED[key][0], where)
     fields: tuple[str, ...] = getattr(cls, "_fields", ())
     check_keys(value, ("name", *fields), where)
+    if _NAMED[key][0] == MODEL:  # a table in a model's table is a model as well
+        value = {field: _built(key, part, where) for field, part in value.items()}
     try:
         return cls(**{field: v for field, v in value.items() if field != "name"})
     except (TypeError, ValueError) as error:  # a field is missing, or outside its range

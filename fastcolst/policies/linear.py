@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import LARGEST, answer, check_memory, feature_rows, number, positive_numbers, shares
 from fastcolst._compile import plain
 from fastcolst.comparison import probabilities
+from fastcolst.estimation.concavity import unkept_promise
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
 from fastcolst.kernels.linalg import inverse_factor
@@ -71,6 +72,7 @@ class LinearPolicy(Remembering, Policy):
         self._warned_locked = False
         self._warned_long = False
         self._warned_singular = False
+        self._warned_concavity = False
         self._warned_status = False
 
     def _start(self, rule: Any, state: Any) -> None:
@@ -195,6 +197,7 @@ class LinearPolicy(Remembering, Policy):
                     self._make_ready(code, len(contrasts) - n_learned)
             self._end_exploration()
             self._note_exploration()
+            self._note_concavity(stacklevel=4)
             if status(self._rule.estimator, self._state.memory) == "overshooting":  # of steps, not of how few there are
                 self._note_status()
         except BaseException:  # Ctrl-C between two kernels, or a warning that was turned into an error, as well
@@ -384,8 +387,17 @@ class LinearPolicy(Remembering, Policy):
             message = LOCKED_IN.format(n=self._looks, bad=self._unjustified)
             warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=5)
 
+    def _note_concavity(self, stacklevel: int) -> None:
+        """Warn once of an estimator that cannot keep its promise with a likelihood of several maxima."""
+        if not self._warned_concavity:
+            self._warned_concavity = True
+            message = unkept_promise(self._rule.estimator, self._rule.model)
+            if message:
+                warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=stacklevel)
+
     def _note_status(self) -> None:
         self._note_lock_in()
+        self._note_concavity(stacklevel=5)
         if self._warned_status:
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_learned

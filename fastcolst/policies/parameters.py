@@ -15,6 +15,7 @@ from fastcolst.estimation.estimators import engine_of
 from fastcolst.estimation.mle import MLE
 from fastcolst.estimation.online_newton import OnlineNewton
 from fastcolst.estimation.sgd import SGD
+from fastcolst.lapse import Lapse
 
 __all__ = [
     "INDEX",
@@ -63,9 +64,8 @@ class OwnEstimator(Protocol):
         ...
 
 
-Comparison = (
-    Literal["bradley-terry", "thurstone", "exponential"] | BradleyTerry | Thurstone | ExponentialNoise | OwnModel
-)
+Named = Literal["bradley-terry", "thurstone", "exponential"]
+Comparison = Named | BradleyTerry | Thurstone | ExponentialNoise | Lapse | OwnModel
 Estimator = Literal["mle", "sgd", "online-newton"] | MLE | SGD | OnlineNewton | OwnEstimator
 Coupling = float | Literal["theorem"] | None
 Exploration = int | Literal["auto"] | None

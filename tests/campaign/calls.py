@@ -79,6 +79,7 @@ CALLED_BY_KERNELS = frozenset(
     f"{cls}.{method}"
     for cls, methods in {
         **dict.fromkeys((cls.__name__ for cls in CLASSES), ("raw", "perturb")),
+        "Lapse": ("raw", "perturb", "latent"),
         "SGD": ("memory", "learn"),
         "MLE": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
         "OnlineNewton": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
@@ -317,6 +318,8 @@ def _fit(world: World, rng: Generator) -> Case:
     if rng.random() < 0.3:
         arguments["contrasts"] = [rng.permutation(["a", "b", "c"])[:2].tolist() for _ in range(6)]
         arguments.pop("names", None)
+    if rng.random() < 0.1:
+        arguments["lapse"] = [0.0, 0.1]
     return Case(fc.fit, arguments)
 
 
@@ -483,7 +486,7 @@ def _register(world: World, rng: Generator) -> Case:
 
 def _of_model(cls: Any, method: str) -> Callable[[World, Generator], Case]:
     def case(world: World, rng: Generator) -> Case:
-        model = cls(0.5 + rng.random())
+        model = cls(**{cls._fields[-1]: 0.1 + 0.8 * rng.random()})
         arguments: dict[str, Any] = {"u": rng.normal(size=3) if rng.random() < 0.5 else float(rng.normal())}
         if method == "sample":
             arguments = {"rng": np.random.default_rng(1), "size": 3}
@@ -546,9 +549,10 @@ def points() -> list[Point]:
         Point("load_study", lambda w, r: Case(fc.load_study, {"out": w.folder / "study"}), 1, (OSError,)),
         Point("register", _register, 1, (TypeError,), ("register",)),
     ]
-    for model in CLASSES:
-        field = model._fields[0]
-        found.append(Point(model.__name__, _plain(model, **{field: 0.5})))
+    for model in [*CLASSES, fc.Lapse]:
+        field = model._fields[-1]
+        given = {"base": "thurstone"} if model is fc.Lapse else {}
+        found.append(Point(model.__name__, _plain(model, **given, **{field: 0.5})))
         methods = ["cdf", "pdf", "log_cdf", "score", "weight", "curvature", "sample"]
         found += [Point(f"{model.__name__}.{method}", _of_model(model, method), 0.3) for method in methods]
     for label, (cls, parameters) in PLAYERS.items():
