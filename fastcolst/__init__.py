@@ -35,6 +35,7 @@ _HOME = {
     "StaD": "policies",
     "Summary": "policies.summary",
     "SupCoLSTIM": "policies",
+    "TwoSamples": "policies",
     "UniformPairs": "policies",
     "load_policy": "policies.loading",
     "arm_features": "experiments.arm_features",

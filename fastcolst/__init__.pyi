@@ -36,6 +36,7 @@ from fastcolst.policies import Policy as Policy
 from fastcolst.policies import SelfSparring as SelfSparring
 from fastcolst.policies import StaD as StaD
 from fastcolst.policies import SupCoLSTIM as SupCoLSTIM
+from fastcolst.policies import TwoSamples as TwoSamples
 from fastcolst.policies import UniformPairs as UniformPairs
 from fastcolst.policies.duel import AlreadyAnsweredError as AlreadyAnsweredError
 from fastcolst.policies.duel import DiscardedError as DiscardedError

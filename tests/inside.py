@@ -15,6 +15,7 @@ import numpy as np
 
 import fastcolst as fc
 from fastcolst import reference
+from fastcolst.estimation.protocol import information_factor
 from fastcolst.policies import double_thompson
 from fastcolst.policies.learned import Learned
 from fastcolst.policies.pending import Pending, Rounds
@@ -70,6 +71,17 @@ def rule_of(policy: fc.Policy) -> Any:
 def state_of(policy: fc.Policy) -> Any:
     """The arrays themselves, as kernels take them."""
     return policy._state
+
+
+def information_of(policy: fc.Policy) -> np.ndarray:
+    """H, the information of what the estimator learned, with theta up to date."""
+    root = np.linalg.inv(information_factor_of(policy))
+    return root @ root.T
+
+
+def information_factor_of(policy: fc.Policy) -> np.ndarray:
+    """S, lower triangular, with S'S = H^-1."""
+    return information_factor(rule_of(policy).estimator, policy._estimate(), None)
 
 
 def stream_of(policy: fc.Policy) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from twins import INFORMED
 
 import fastcolst as fc
 from fastcolst._compile.cache import SOURCES
@@ -129,13 +130,24 @@ def test_every_option_of_simulate_reaches_the_library(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("all", list(REGISTRY)),
+        ("all", [name for name in REGISTRY if name not in INFORMED]),  # SGD knows no information
         ("UniformPairs, CoLSTIM", ["UniformPairs", "CoLSTIM"]),
         ("CoLSTIM,CoLSTIM", ["CoLSTIM"]),
     ],
 )
 def test_policies_by_name(monkeypatch: pytest.MonkeyPatch, text: str, names: list[str]):
     assert list(caught(monkeypatch, fc, "simulate", [*SMALL, "--policies", text])[0]) == names
+
+
+def test_all_policies_are_those_that_the_estimator_suits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    every = ["simulate", "--policies", "all"]
+    for options in ([], ["--estimator", "online-newton"]):
+        assert list(caught(monkeypatch, fc, "simulate", [*every, *options])[0]) == list(REGISTRY)
+    for name in INFORMED:  # asked for by name it is an error
+        assert main(["simulate", "--policies", name, "--learning-rate", "0.5"]) == 2
+        assert "estimator is SGD, which knows no information" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("on_terminal", "extra"), [(True, []), (True, ["--no-progress"]), (False, [])])
@@ -368,12 +380,12 @@ def test_warmup_tells_what_it_compiled_and_what_was_there(
         [name, *([estimator] if name in learners else []), model]
         for model in ("thurstone", "bradley-terry")
         for name in ("simulate", *REGISTRY)
-        for estimator in (("sgd", "mle") if name in learners else ("",))
+        for estimator in (("mle",) if name in INFORMED else ("sgd", "mle") if name in learners else ("",))
     ]
     rows = [line.split() for line in lines[1:]]
     assert [row[:-3] for row in rows] == combinations
     assert all(float(row[-1]) >= 0 for row in rows)
-    assert len(warmed) == 2 * (2 * len(learners) + 2)
+    assert len(warmed) == 2 * (2 * len(learners) - len(INFORMED) + 2)
     assert all(any(word in one.lower() for one in warmed) for word in ("thurstone", "sgd", "mle"))
     compiled, loaded = (sum(int(row[place]) for row in rows) for place in (-3, -2))
     assert last.startswith(f"{compiled} kernels compiled") and last.endswith(f", {loaded} in the cache already")

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from conftest import JIT, rounds
-from inside import arrays, choice_and_draws, index_twin_of, stream_of
-from twins import LINEAR, MODELS, SAMPLERS
+from inside import arrays, choice_and_draws, index_twin_of, information_of, stream_of
+from twins import INFORMED, LINEAR, MODELS, SAMPLERS, taken_by
 
 import fastcolst as fc
 from fastcolst import reference, streams
@@ -26,6 +26,7 @@ from fastcolst.estimation import online_newton
 N_FEATURES, N_ARMS = 3, 8
 FULL = 5000
 
+SEEING = {**LINEAR, **INFORMED}
 INDEX_ONLY = {
     **{name: (ours, index_twin_of) for name, (ours, _) in SAMPLERS.items()},
     "UniformPairs": (fc.UniformPairs, lambda policy: reference.UniformPairs(N_ARMS)),
@@ -38,7 +39,7 @@ class Estimator(NamedTuple):
 
     ``n_rounds`` are played compiled, and interpreted after a log of so many comparisons that many rounds: solving for
     theta takes long there. ``atol`` is how far theta may be from the reference's, in standard errors where the
-    reference has such. With ``given`` the reference is handed our theta before each choice.
+    reference has such. With ``given`` the reference is handed our theta, and our information, before each choice.
     """
 
     ours: Callable[[str], Any]
@@ -74,13 +75,15 @@ COMPILED_ALIKE = {name: name.partition(",")[0] for name in ESTIMATORS}
 def cover_model(policy, estimator):
     """Name of the model with which the cover has a policy and an estimator."""
     kinds = list(dict.fromkeys(COMPILED_ALIKE.values()))
-    return list(MODELS)[(list(LINEAR).index(policy) + kinds.index(COMPILED_ALIKE[estimator])) % len(MODELS)]
+    return list(MODELS)[(list(SEEING).index(policy) + kinds.index(COMPILED_ALIKE[estimator])) % len(MODELS)]
 
 
 def combinations():
     """Names of policy, estimator, model and score; ``slow`` are those outside the cover that take a compiler's time."""
     found = []
-    for policy, (name, how), (model, (_, _, scores)) in itertools.product(LINEAR, ESTIMATORS.items(), MODELS.items()):
+    for policy, (name, how), (model, (_, _, scores)) in itertools.product(SEEING, ESTIMATORS.items(), MODELS.items()):
+        if policy in INFORMED and name == "sgd":
+            continue
         marks = () if model == cover_model(policy, name) or not (JIT or how.given) else pytest.mark.slow
         found += [pytest.param(*(case := (policy, name, model, s)), id="-".join(case), marks=marks) for s in scores]
     return found
@@ -90,10 +93,10 @@ class Case:
     """An object, another one for the fused loop and the reference, with the same settings and the same noise."""
 
     def __init__(self, policy, estimator, model, score, horizon):
-        ours, plain = LINEAR[policy]
+        ours, plain = SEEING[policy]
         compiled, numpy_model, _ = MODELS[model]
         self.estimator, self.model, self.horizon = ESTIMATORS[estimator], compiled, horizon
-        settings = {"n_arms": N_ARMS, "horizon": horizon, "exploration_rounds": 12}
+        settings = taken_by(ours, {"n_arms": N_ARMS, "horizon": horizon, "exploration_rounds": 12})
         mine = {**settings, "comparison": compiled, "estimator": self.estimator.ours(score), "rng": 3}
         self.object, self.fused, self.reader = (ours(N_FEATURES, **mine) for _ in range(3))
         learner = self.estimator.plain and self.estimator.plain(numpy_model, score)
@@ -119,7 +122,7 @@ class Case:
             return
         off = theta - self.twin.theta
         if hasattr(self.twin.estimator, "information"):
-            assert math.sqrt(off @ self.twin.estimator.information() @ off) <= self.estimator.atol
+            assert math.sqrt(off @ self.twin.estimator.information(N_FEATURES) @ off) <= self.estimator.atol
         else:
             np.testing.assert_allclose(theta, self.twin.theta, rtol=0, atol=self.estimator.atol)
 
@@ -174,6 +177,9 @@ def test_object_fused_loop_and_replay_agree_with_the_reference(policy, estimator
     def choose(contexts):
         if how.given:
             case.twin.theta = case.object.theta
+            if policy in INFORMED:
+                H = information_of(case.object)
+                case.twin.information = lambda: H
         return case.object.select(contexts), case.twin.select(contexts, *case.twin.draw(noise, N_ARMS))
 
     def learn(contrast, won):
@@ -254,5 +260,6 @@ def test_one_pass_after_an_exact_start_agrees_with_the_reference(model, monkeypa
 def test_the_cover_has_every_pair():
     cases = [case.values for case in combinations() if not case.marks]
     kinds = set(COMPILED_ALIKE.values())
-    assert {(policy, COMPILED_ALIKE[name]) for policy, name, _, _ in cases} == set(itertools.product(LINEAR, kinds))
+    possible = {(policy, kind) for policy in SEEING for kind in kinds if not (policy in INFORMED and kind == "sgd")}
+    assert {(policy, COMPILED_ALIKE[name]) for policy, name, _, _ in cases} == possible
     assert {(COMPILED_ALIKE[name], model) for _, name, model, _ in cases} == set(itertools.product(kinds, MODELS))

@@ -12,18 +12,19 @@ from conftest import rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from inside import snapshot, state_of
-from twins import LINEAR
+from twins import INFORMED, LINEAR, taken_by
 
 import fastcolst as fc
 from fastcolst import reference
 from fastcolst.data.answers import AnswerLog
 
 D, N = 2, 4
-POLICIES = {name: ours for name, (ours, _) in LINEAR.items()}
+POLICIES = {name: ours for name, (ours, _) in {**LINEAR, **INFORMED}.items()}
 
 
 def a_policy(name="CoLSTIM", **given):
-    return POLICIES[name](D, **{"n_arms": N, "exploration_rounds": 6, "horizon": 200, "rng": 1, **given})
+    options = {"n_arms": N, "exploration_rounds": 6, "horizon": 200, "rng": 1, **given}
+    return POLICIES[name](D, **taken_by(POLICIES[name], options))
 
 
 def duels_of(policy, n_duels, seed=0):

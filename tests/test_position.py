@@ -10,13 +10,13 @@ import pytest
 from conftest import rounds
 from inside import arrays, snapshot
 from test_contract import a_chunk
-from twins import LINEAR, STAGED
+from twins import INFORMED, LINEAR, STAGED, taken_by
 
 import fastcolst as fc
 from fastcolst import reference, streams
 
 D, N = 2, 5
-POLICIES = {name: ours for name, (ours, _) in {**LINEAR, **STAGED}.items()}
+POLICIES = {name: ours for name, (ours, _) in {**LINEAR, **INFORMED, **STAGED}.items()}
 ESTIMATORS = {"sgd": fc.SGD(), "mle": fc.MLE(1e-9, ridge=0.1), "online-newton": fc.OnlineNewton(history=0)}
 LEARNERS = {
     "sgd": lambda model: None,
@@ -26,9 +26,8 @@ LEARNERS = {
 
 
 def a_policy(name="CoLSTIM", **given):
-    return POLICIES[name](
-        D, **{"n_arms": N, "horizon": 100, "exploration_rounds": 8, "position": True, "rng": 1, **given}
-    )
+    options = {"n_arms": N, "horizon": 100, "exploration_rounds": 8, "position": True, "rng": 1, **given}
+    return POLICIES[name](D, **taken_by(POLICIES[name], options))
 
 
 def a_log(m, advantage=0.7, seed=0):
@@ -37,14 +36,16 @@ def a_log(m, advantage=0.7, seed=0):
     return contrasts, contrasts @ [1.0, -0.5] + advantage + rng.logistic(size=m) > 0.0
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(
+    ("name", "estimator"),
+    [(name, one) for name in (*LINEAR, *INFORMED) for one in ESTIMATORS if name in LINEAR or one != "sgd"],
+)
 def test_the_same_duels_as_a_reference_with_a_coordinate_more(name, estimator):
     """Contexts have a zero there, contrasts a one."""
     model = reference.BradleyTerry()
     policy = a_policy(name, estimator=ESTIMATORS[estimator])
     options = {"comparison": model, "n_arms": N, "horizon": 100, "exploration_rounds": 8}
-    twin = LINEAR[name][1](D + 1, estimator=LEARNERS[estimator](model), **options)
+    twin = {**LINEAR, **INFORMED}[name][1](D + 1, estimator=LEARNERS[estimator](model), **options)
     rng, noise = np.random.default_rng(3), streams.generator(1)
     for t in range(40):
         contexts = rng.normal(size=(N, D))
@@ -65,8 +66,10 @@ def test_the_same_duels_as_a_reference_with_a_coordinate_more(name, estimator):
     assert policy.theta.shape == (D,) and policy.gram.shape == (D, D) and duel.contrast.shape == (D,)
 
 
-@pytest.mark.parametrize("estimator", ["sgd", "mle"])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    ("name", "estimator"),
+    [(name, one) for name in POLICIES for one in ("sgd", "mle") if not (name in INFORMED and one == "sgd")],
+)
 def test_the_fused_loop_plays_as_the_object_does(name, estimator):
     fused, stepped = (a_policy(name, estimator=estimator) for _ in range(2))
     chunk = a_chunk(fc.BradleyTerry(), m := rounds(90, 60), D, N)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from inside import rule_of
-from twins import LINEAR, STAGED
+from twins import INFORMED, LINEAR, STAGED, taken_by
 
 import fastcolst as fc
 from fastcolst import reference
 
-POLICIES = {name: ours for name, (ours, _) in {**LINEAR, **STAGED}.items()}
+POLICIES = {name: ours for name, (ours, _) in {**LINEAR, **INFORMED, **STAGED}.items()}
 SAID = {
     "mle takes it": (fc.MLE(1e-9), 2.5, 2.5),
     "by its name": ("mle", 2.5, 2.5),
@@ -28,7 +28,7 @@ SAID = {
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_policys_ridge_is_the_estimators_unless_it_says_one(name, said):
     estimator, ridge, wanted = SAID[said]
-    policy = POLICIES[name](2, ridge=ridge, estimator=estimator, horizon=64)
+    policy = POLICIES[name](2, **taken_by(POLICIES[name], {"ridge": ridge, "estimator": estimator, "horizon": 64}))
     assert rule_of(policy).estimator.ridge == wanted
     assert policy.get_params()["estimator"] == estimator
     rng = np.random.default_rng(0)

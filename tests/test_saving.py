@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inside import snapshot
-from twins import LINEAR, MODELS, SAMPLERS
+from twins import INFORMED, LINEAR, MODELS, SAMPLERS, taken_by
 
 import fastcolst as fc
 from fastcolst.policies.saved import FORMAT_VERSION
@@ -38,11 +38,14 @@ ESTIMATORS = {
 
 def policies():
     """Every policy with every estimator and model; those that see indices by themselves, with and without n_arms."""
-    for name, (cls, _) in LINEAR.items():
+    for name, (cls, _) in {**LINEAR, **INFORMED}.items():
         for estimator, ours in ESTIMATORS.items():
+            if name in INFORMED and estimator == "sgd":
+                continue
             for model, (comparison, _, _) in MODELS.items():
                 settings = {"horizon": HORIZON, "comparison": comparison, "estimator": ours, "exploration_rounds": 10}
-                yield pytest.param(cls, {"n_features": D, **settings}, id=f"{name}-{estimator}-{model}")
+                given = taken_by(cls, {"n_features": D, **settings})
+                yield pytest.param(cls, given, id=f"{name}-{estimator}-{model}")
     stages = {"n_features": D, "horizon": HORIZON, "exploration_rounds": 10, "n_arms": N}
     for cls in (fc.SupCoLSTIM, fc.StaD):
         for estimator, ours in ESTIMATORS.items():

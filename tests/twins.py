@@ -6,6 +6,7 @@ What joins, joins here by a line, and with it in every test that goes over all o
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from typing import Any, NamedTuple
 
@@ -106,6 +107,15 @@ LINEAR = {
     "MaxPairUCB": (fc.MaxPairUCB, reference.MaxPairUCB),
 }
 """Policies with one estimate, each with its reference."""
+INFORMED = {"TwoSamples": (fc.TwoSamples, reference.TwoSamples)}
+"""Policies that choose by the estimator's information, each with its reference: SGD, which has none, they refuse."""
+
+
+def taken_by(kind: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Those of some arguments that a class has: not every rule has a horizon or a width."""
+    return {name: value for name, value in options.items() if name in inspect.signature(kind).parameters}
+
+
 UNORDERED = {name: LINEAR[name] for name in ("MaxInP", "MaxPairUCB")}
 """Those of them that name the arm of lower index first."""
 STAGED = {"SupCoLSTIM": (fc.SupCoLSTIM, reference.SupCoLSTIM), "StaD": (fc.StaD, reference.StaD)}

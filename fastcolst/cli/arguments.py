@@ -15,7 +15,8 @@ from fastcolst._checks import looked_at
 from fastcolst._registry import ESTIMATOR, MODEL, POLICY, find, known
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, TUNING_WRITERS
 from fastcolst.data import CODINGS, DRAWS
-from fastcolst.estimation.estimators import estimator_of
+from fastcolst.estimation.estimators import engine_of, estimator_of
+from fastcolst.estimation.protocol import knows_information
 from fastcolst.estimation.words import SCORES
 from fastcolst.experiments.players import PlainPolicy, is_plain
 from fastcolst.experiments.tables import scenario_of
@@ -43,6 +44,7 @@ __all__ = [
     "parser",
     "policy_names",
     "shows_progress",
+    "suits",
 ]
 
 COMPARISONS = tuple(known(MODEL))
@@ -318,6 +320,12 @@ def new_scenario(arguments: argparse.Namespace) -> Any:
 def policy_names(text: str) -> list[str]:
     """The policies that a list of names, or "all", stands for."""
     return names_of("--policies", POLICY, text)
+
+
+def suits(name: str, arguments: argparse.Namespace) -> bool:
+    """Whether a policy can do with the estimator that is asked for: where "all" are, those that cannot are left out."""
+    needs_information = getattr(class_of(POLICY, name, "--policies"), "needs_information", False)
+    return not needs_information or knows_information(engine_of(_estimator(arguments)))
 
 
 def names_of(option: str, kind: str, text: str) -> list[str]:

@@ -38,6 +38,7 @@ from fastcolst.cli.arguments import (
     new_scenario,
     policy_names,
     shows_progress,
+    suits,
 )
 from fastcolst.cli.outputs import REPLAY_WRITERS, RESULT_WRITERS, TUNING_WRITERS, check_outputs, write_outputs
 from fastcolst.data import Log, read_log, replay
@@ -64,6 +65,7 @@ def _simulate(arguments: argparse.Namespace) -> None:
     policies = {
         name: new_policy(name, arguments, n_features=n_features, n_arms=n_arms)
         for name in policy_names(arguments.policies)
+        if arguments.policies != "all" or suits(name, arguments)
     }
     result = fc.simulate(
         policies,
@@ -300,7 +302,10 @@ def _warmup(arguments: argparse.Namespace) -> None:
             learns = "estimator" in inspect.signature(class_of(POLICY, name, "--policies")).parameters
             for estimator in estimators if learns else [""]:
                 given = {**vars(arguments), "comparison": comparison, "estimator": estimator or None}
-                warmup = partial(_warm, name, argparse.Namespace(**given))
+                asked = argparse.Namespace(**given)
+                if arguments.policies == "all" and not suits(name, asked):
+                    continue
+                warmup = partial(_warm, name, asked)
                 rows.append((name, estimator, comparison, *_compiled(warmup)))
     print("\n".join(align(rows)))
     found = so_far().since(start)

@@ -127,6 +127,10 @@ class MLESteps(NamedTuple):
         is_inside = progress.status == INTERIOR and square <= AUTO_RADIUS * AUTO_RADIUS
         return 0.0 if is_inside else 1.0 / (progress.learned + 2.0)
 
+    def information_factor(self, memory: Any, otherwise: Any) -> Any:
+        """S with S'S = H^-1, which pushes and passes keep."""
+        return memory.factor
+
     def information(self, memory: Evidence) -> NDArray[np.float64]:
         """H, and the multiplier's part on the boundary of the ball, (d, d), once theta is up to date."""
         root = np.linalg.pinv(memory.factor)

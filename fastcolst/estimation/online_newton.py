@@ -114,6 +114,10 @@ class OnlineNewtonSteps(NamedTuple):
             progress.solved < self.history <= progress.learned
         )
 
+    def information_factor(self, memory: Any, otherwise: Any) -> Any:
+        """S with S'S = H^-1, which pushes and passes keep."""
+        return memory.factor
+
     def doubt(self, memory: Any) -> float:
         """1/(n + 2) after n comparisons of the start while the ridge alone keeps the maximum inside, as for MLE."""
         progress = memory.progress[()]

@@ -4,7 +4,8 @@ An estimator is a registered NamedTuple of numbers; what it remembers is a Named
 ``theta``. It must have the methods ``memory(n_features)`` and ``learn(model, memory, contrast, share, weight)``. The
 others are optional, and the functions of this module, through which all go, know what one without them stands for:
 
-- in kernels ``is_stale(memory, wanted)``, whether theta must be refreshed first, and ``doubt(memory)``;
+- in kernels ``is_stale(memory, wanted)``, whether theta must be refreshed first, ``doubt(memory)``, and
+  ``information_factor(memory, otherwise)``, without which rules that choose by the information refuse the estimator;
 - in Python ``refresh(model, memory)``, which brings theta up to date; ``grown(memory, n)``, the memory with room for n
   more comparisons, for an estimator that keeps them; ``status(memory)``, how the estimate stands, in a word;
   ``audit(model, memory)``, the distance of theta from what it approximates, in standard errors; and
@@ -36,12 +37,15 @@ __all__ = [
     "OVERFLOW",
     "STALE",
     "audit",
+    "check_information",
     "doubt",
     "grown",
     "grown_stack",
     "information",
+    "information_factor",
     "is_stale",
     "kept",
+    "knows_information",
     "learn",
     "n_kept",
     "new_memory",
@@ -97,6 +101,16 @@ def doubt(self: Any, memory: Any) -> float:
     0 for an estimator without this method: predictions are then F of the margin, however certain.
     """
     return 0.0
+
+
+@generic
+def information_factor(self: Any, memory: Any, otherwise: Any) -> Any:
+    """S (d, d), lower triangular with S'S = H^-1, of the information H = ridge I + J of what was learned.
+
+    It is the memory's own array, and holds when theta is not stale. ``otherwise``, an array of the same kind, is what
+    an estimator without this method gets: kernels are compiled for it too where a rule asks for H only sometimes.
+    """
+    return otherwise
 
 
 # --- asked by Python alone --------------------------------------------------------------------------------------
@@ -189,6 +203,26 @@ def information(estimator: Any, memory: Any) -> NDArray[np.float64] | None:
     """Fisher information of what was learned, (d, d) float64; None for an estimator that does not know it."""
     method = _method(estimator, "information")
     return None if method is None else np.asarray(method(estimator, memory), dtype=np.float64)
+
+
+def knows_information(estimator: Any) -> bool:
+    """Whether kernels can have an estimator's information."""
+    return _method(estimator, "information_factor") is not None
+
+
+def check_information(estimator: Any, wanted_by: str) -> None:
+    """Refuse an estimator whose information kernels cannot have, for a rule that chooses by it.
+
+    Raises
+    ------
+    ValueError
+        The estimator has no method ``information_factor``, as SGD.
+    """
+    if not knows_information(estimator):
+        raise ValueError(
+            f"estimator is {name_of(estimator)}, which knows no information matrix; for {wanted_by} one that does is "
+            "wanted: 'mle', 'online-newton', or one of your own with information_factor(memory, otherwise)"
+        )
 
 
 def n_kept(estimator: Any, memory: Any) -> NDArray[np.int64] | None:

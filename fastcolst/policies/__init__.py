@@ -11,6 +11,7 @@ from fastcolst.policies.policy import Policy
 from fastcolst.policies.self_sparring import SelfSparring
 from fastcolst.policies.sta_d import StaD
 from fastcolst.policies.sup_colstim import SupCoLSTIM
+from fastcolst.policies.two_samples import TwoSamples
 from fastcolst.policies.uniform import UniformPairs
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "SelfSparring",
     "StaD",
     "SupCoLSTIM",
+    "TwoSamples",
     "UniformPairs",
 ]
 

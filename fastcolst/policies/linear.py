@@ -17,8 +17,8 @@ from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information,
 from fastcolst.kernels.linalg import inverse_factor
 from fastcolst.policies.answering import is_tiny
 from fastcolst.policies.columns import Features, Names, features_of, order_of
-from fastcolst.policies.duel import Asked
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
+from fastcolst.policies.informing import Informing
 from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, decoded, learn_log
 from fastcolst.policies.learned import Remembering
 from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCKED_IN, is_justified
@@ -38,7 +38,7 @@ MATRICES = 4
 """Matrices (n_features, n_features) that a policy with a linear estimate has at least: M and its factor, as built."""
 
 
-class LinearPolicy(Remembering, Policy):
+class LinearPolicy(Informing, Remembering, Policy):
     """A policy with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
 
     has_estimate: ClassVar[bool] = True
@@ -307,20 +307,6 @@ class LinearPolicy(Remembering, Policy):
             utilities: NDArray[np.float64] = rows @ self._of_features(self._estimate().theta)
             return utilities
 
-    def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
-        """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
-
-        With ``ridge=0`` M is inverted for the first time when the exploration ends, or with
-        ``exploration_rounds="auto"`` after n_features comparisons.
-        """
-        given = features_of("contexts", contexts, "(n_arms, n_features)")
-        with self._lock:
-            rows = self._named_rows("contexts", given, "(n_arms, n_features)")
-            if not self._state.counters["factored"]:
-                return np.full(len(rows), np.inf)
-            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._of_features(self._state.factor).T, axis=1)
-            return widths
-
     def probability(self, first: ArrayLike, second: ArrayLike) -> Any:
         """P(first beats second) under the estimate, F((x_first - x_second)'theta), whichever of them is shown first.
 
@@ -421,13 +407,6 @@ class LinearPolicy(Remembering, Policy):
 
     def _is_exploring(self) -> bool:
         return bool(self._state.counters["exploration_end"] < 0)
-
-    def _matrices(self) -> list[NDArray[np.float64]]:
-        return [self._state.gram, self._state.factor]
-
-    def _count_on(self, asked: Asked) -> None:
-        contrast = shown_first(asked.contrast) if self._position else asked.contrast
-        count_contrast(self._state.gram, self._state.factor, contrast, self._state.scratch)
 
     def _settle(self, n_arms: int, n_features: int) -> Any:
         counters = self._state.counters

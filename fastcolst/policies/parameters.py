@@ -29,6 +29,7 @@ __all__ = [
     "Seed",
     "described",
     "linear_fields",
+    "unless_ridge",
 ]
 
 
@@ -90,6 +91,14 @@ def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "horizon": 0 if horizon is None else count("horizon", horizon),
         "width_scale": -1.0 if scale is None else number("width_scale", scale),
     }
+
+
+def unless_ridge(exploration_rounds: Any, ridge: Any) -> Any:
+    """``exploration_rounds`` of a rule whose prior is all that it needs: where neither is said, none.
+
+    With a ridge M and H are invertible from the start.
+    """
+    return 0 if exploration_rounds is None and number("ridge", ridge) > 0.0 else exploration_rounds
 
 
 # --- descriptions -------------------------------------------------------------------------------------------

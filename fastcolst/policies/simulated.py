@@ -25,6 +25,8 @@ class Simulated:
     ----------
     has_estimate : bool
         Of a class: whether it has ``theta`` and what follows from it, and learns from logs.
+    needs_information : bool
+        Of a class: whether its rule chooses by the estimator's information, which SGD does not know.
     choice_cost : float
         Of a class: what a choice takes as a multiple of CoLSTIM's, roughly, by which studies are cut into cells.
     rounds_at_once : int
@@ -32,6 +34,7 @@ class Simulated:
     """
 
     has_estimate: ClassVar[bool] = False
+    needs_information: ClassVar[bool] = False
     choice_cost: ClassVar[float] = 1.0
     rounds_at_once: ClassVar[int] = 2**62
 

@@ -8,13 +8,14 @@ picks
     second = argmax_i  (x_i - x_first).theta + c1 |x_i - x_first|_{M^-1}        (line 15)
 
 with M the Gram matrix of the contrasts seen so far and eps_i clipped noise. `models` are the laws of the noise,
-`policies` and `stages` the algorithms, `estimation` is theta, and `simulation` their play. Everything here is slow
-and obvious on purpose: inverses are formed anew whenever they are needed. Nothing here imports anything of ours from
-outside this folder, so that it is independent evidence for the compiled code, and it consumes the same random numbers
-in the same order (`draw`), so that the two can be compared duel by duel.
+`policies`, `informed` and `stages` the algorithms, `estimation` is theta, and `simulation` their play. Everything here
+is slow and obvious on purpose: inverses are formed anew whenever they are needed. Nothing here imports anything of ours
+from outside this folder, so that it is independent evidence for the compiled code, and it consumes the same random
+numbers in the same order (`draw`), so that the two can be compared duel by duel.
 """
 
 from fastcolst.reference.estimation import MLE, Estimate, OnlineNewton, bend, fit, pull
+from fastcolst.reference.informed import InformedPolicy, TwoSamples
 from fastcolst.reference.linalg import PIVOT_TOLERANCE, Floats, inverse, invertible, norms
 from fastcolst.reference.models import BradleyTerry, ComparisonModel, ExponentialNoise, Thurstone
 from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, tie_key, undominated
@@ -40,6 +41,7 @@ __all__ = [
     "Estimate",
     "ExponentialNoise",
     "Floats",
+    "InformedPolicy",
     "LinearPolicy",
     "MaxInP",
     "MaxPairUCB",
@@ -49,6 +51,7 @@ __all__ = [
     "StagewisePolicy",
     "SupCoLSTIM",
     "Thurstone",
+    "TwoSamples",
     "UniformPairs",
     "bend",
     "distinct_pair",

@@ -334,11 +334,14 @@ class MLE:
             ).theta
         return self.theta
 
-    def information(self) -> Floats:
-        """Return the loss's matrix of second derivatives at theta, (d, d)."""
+    def information(self, n_features: int) -> Floats:
+        """Return the loss's matrix of second derivatives at theta, (d, d); of nothing the ridge's alone."""
+        prior = self._penalty * np.eye(n_features)
+        if not self._signed:
+            return prior
         Z = np.array(self._signed)
         curvatures = floats(self._weights) * bend(self.comparison, self.score, Z @ self.theta)
-        return floats((Z.T * curvatures) @ Z + self._penalty * np.eye(Z.shape[1]))
+        return floats((Z.T * curvatures) @ Z + prior)
 
     def _by_newton(self) -> Floats:
         """Return the minimum, by Newton's method from the last one; nan unless it is found soon, inside the ball."""
@@ -400,7 +403,7 @@ class OnlineNewton:
         if self._n_learned < self.history:
             self._n_learned += 1
             self.theta = self._start.learn(contrast, first_won, weight)
-            self._H = self._start.information()
+            self._H = self._start.information(len(contrast))
             return self.theta
         if self._n_learned == 0:
             self.theta, self._H = np.zeros(len(contrast)), self._penalty * np.eye(len(contrast))
@@ -409,6 +412,10 @@ class OnlineNewton:
             self._n_learned += 1
             self._push(contrast, first_won, amount)
         return self.theta
+
+    def information(self, n_features: int) -> Floats:
+        """Return the information collected so far, (d, d); of nothing the ridge's alone."""
+        return self._H if self._n_learned > 0 else self._penalty * np.eye(n_features)
 
     def _push(self, contrast: Floats, share: float, weight: float) -> None:
         direction = inverse(self._H) @ contrast

@@ -142,6 +142,7 @@ PLAYERS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
     ),
     "StaD": (fc.StaD, {"estimator": "sgd", "horizon": HORIZON, "exploration_rounds": 5}),
     "MaxPairUCB": (fc.MaxPairUCB, {"estimator": "sgd", "comparison": "exponential"}),
+    "TwoSamples": (fc.TwoSamples, {"estimator": "online-newton"}),
     "DoubleThompson": (fc.DoubleThompson, {}),
     "SelfSparring": (fc.SelfSparring, {}),
     "UniformPairs": (fc.UniformPairs, {}),
@@ -280,7 +281,7 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
             arguments = {"winners": rng.normal(size=(3, D)), "losers": rng.normal(size=(3, D))}
         elif method == "learn_and_predict":
             arguments = {"contrasts": rng.normal(size=(3, D)), "wins": np.array([True, False, True])}
-        elif method in ("utilities", "widths"):
+        elif method in ("utilities", "widths", "expected_misordered"):
             arguments = {"contexts": contexts(rng)}
         elif method == "probability":
             shape = [(D,), (3, D)][rng.integers(2)]
@@ -566,6 +567,9 @@ def points() -> list[Point]:
             Point(f"{cls.__name__}.{method}", _method(label, method), 2, (), alone.get(method, ()))
             for method in methods
         ]
+        if issubclass(cls, LinearPolicy):  # of SGD it is an AttributeError
+            name = f"{cls.__name__}.expected_misordered"
+            found.append(Point(name, _method(label, "expected_misordered"), 1, (AttributeError,)))
         if label == "CoLSTIM mle":
             found.append(Point(f"{cls.__name__}.retract", _method(label, "retract"), 1))
         found.append(Point(f"{cls.__name__}.save", _method(label, "save"), 0.2, (OSError,)))

@@ -1,0 +1,150 @@
+"""What a policy with a linear estimate knows of its own doubt: by the Gram matrix M, or by the information H."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastcolst.comparison import weight
+from fastcolst.estimation.protocol import check_information, information_factor
+from fastcolst.policies.columns import features_of
+from fastcolst.policies.duel import Asked
+from fastcolst.policies.kernels import count_contrast
+from fastcolst.policies.position import shown_first
+
+__all__ = ["Informing"]
+
+MOST_AT_ONCE = 2**22
+"""Pairs whose distances are held at once."""
+
+
+class Informing:
+    """Widths, and what follows from them."""
+
+    needs_information: ClassVar[bool] = False
+
+    _lock: Any
+    _rule: Any
+    _state: Any
+    _position: bool
+
+    @property
+    def _is_informed(self) -> bool:
+        """Whether the policy chooses by H, the estimator's information, in place of M."""
+        return self.needs_information
+
+    def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
+        """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
+
+        With ``ridge=0`` M is inverted for the first time when the exploration ends, or with
+        ``exploration_rounds="auto"`` after n_features comparisons.
+        """
+        given = features_of("contexts", contexts, "(n_arms, n_features)")
+        with self._lock:
+            rows = self._named_rows("contexts", given, "(n_arms, n_features)")
+            if not self._state.counters["factored"]:
+                return np.full(len(rows), np.inf)
+            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._of_features(self._state.factor).T, axis=1)
+            return widths
+
+    def expected_misordered(self, contexts: ArrayLike) -> float:
+        """Share of the pairs of arms that the estimate is expected to put in the wrong order: when to stop asking.
+
+        The mean over the pairs of Phi(-|z'theta| / |z|_{H^-1}), z = x_i - x_j, H = ridge I + sum w I(z'theta) z z' the
+        estimator's information: the chance that the true difference has the other sign, by Laplace's posterior.
+
+        Parameters
+        ----------
+        contexts : (n_arms, n_features) array_like of real numbers
+            The arms whose order is wanted, at least two.
+
+        Returns
+        -------
+        float
+            From 0 to 1/2, which is that of nothing learned. Equal arms have no order to get wrong.
+
+        Raises
+        ------
+        AttributeError
+            The estimator knows no information, as :class:`fastcolst.SGD`.
+        ValueError
+            For wrong shapes or entries, and for one arm alone.
+
+        Notes
+        -----
+        O(n_arms^2 n_features). It is what the model believes: utilities that are not linear, or answers that are not by
+        the comparison model, make it too small.
+
+        Examples
+        --------
+        >>> import numpy as np, fastcolst as fc
+        >>> rng = np.random.default_rng(0)
+        >>> items = rng.normal(size=(20, 3))
+        >>> policy = fc.TwoSamples(3, rng=1)
+        >>> before = policy.expected_misordered(items)
+        >>> winners, losers = items[rng.integers(20, size=(2, 300))]
+        >>> turned = (winners - losers)[:, 0] + rng.logistic(size=300) < 0
+        >>> policy.learn(np.where(turned[:, None], losers, winners), np.where(turned[:, None], winners, losers))
+        >>> before, bool(policy.expected_misordered(items) < 0.2)
+        (0.5, True)
+        """
+        try:
+            check_information(self._rule.estimator, "expected_misordered")
+        except ValueError as error:
+            raise AttributeError(str(error)) from None
+        given = features_of("contexts", contexts, "(n_arms, n_features)")
+        with self._lock:
+            rows = self._named_rows("contexts", given, "(n_arms, n_features)")
+            if len(rows) < 2:
+                raise ValueError("contexts has 1 arm; at least two, of which pairs can be made, are wanted")
+            memory = self._estimate()
+            theta, factor = self._of_features(memory.theta), self._of_features(self._information_factor(memory))
+            return _misordered(rows @ theta, rows @ factor.T) if factor.any() else 0.5
+
+    def _information_factor(self, memory: Any) -> NDArray[np.float64]:
+        """S with S'S = H^-1, of a memory whose theta is up to date; see the estimator's method of that name."""
+        factor: NDArray[np.float64] = information_factor(self._rule.estimator, memory, self._state.factor)
+        return factor
+
+    # --- several choices at once ------------------------------------------------------------------------------
+
+    def _matrices(self) -> list[NDArray[np.float64]]:
+        if not self._is_informed:
+            return [self._state.gram, self._state.factor]
+        self._refresh_estimate()  # as the next choice would: what is put back afterwards must go with theta
+        return [self._state.gram, self._state.factor, self._information_factor(self._state.memory)]
+
+    def _count_on(self, asked: Asked) -> None:
+        state = self._state
+        contrast = shown_first(asked.contrast) if self._position else asked.contrast
+        count_contrast(state.gram, state.factor, contrast, state.scratch)
+        if self._is_informed:
+            told = np.sqrt(float(weight(self._rule.model, float(state.memory.theta @ contrast)))) * contrast
+            count_contrast(np.zeros_like(state.gram), self._information_factor(state.memory), told, state.scratch)
+
+    if TYPE_CHECKING:  # what a policy has besides
+
+        def _named_rows(self, name: str, given: Any, shape: str) -> NDArray[np.float64]: ...
+
+        def _estimate(self) -> Any: ...
+
+        def _of_features(self, theta: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+        def _refresh_estimate(self) -> bool: ...
+
+
+def _misordered(utilities: NDArray[np.float64], points: NDArray[np.float64]) -> float:
+    """The mean over pairs of Phi(-|u_i - u_j| / |a_i - a_j|), with whitened arms a as rows; 0 for two equal arms."""
+    from scipy.spatial.distance import cdist
+    from scipy.special import ndtr
+
+    n, total = len(points), 0.0
+    for rows in np.array_split(np.arange(n), -(-n * n // MOST_AT_ONCE)):
+        distances = cdist(points[rows], points)
+        margins = np.abs(utilities[rows, np.newaxis] - utilities)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wrong = ndtr(-margins / distances)
+        total += float(np.sum(wrong, where=np.isfinite(wrong) & (rows[:, np.newaxis] != np.arange(n))))
+    return total / (n * (n - 1))

@@ -1,0 +1,73 @@
+"""Policies that choose by the estimator's information H = ridge I + sum w I(z'theta) z z', not by the Gram matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from fastcolst.reference.linalg import Floats, floats, row_products
+from fastcolst.reference.pairs import first_of_equals, tie_key, word
+from fastcolst.reference.policies import LinearPolicy
+
+
+@dataclass(eq=False)
+class InformedPolicy(LinearPolicy):
+    """What they share: a prior, for which they need no exploration, and H."""
+
+    _: KW_ONLY
+    ridge: float = 1.0
+    allow_self_duel: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.exploration_rounds is None and self.ridge > 0.0:
+            self.exploration_rounds = 0
+
+    def information(self) -> Floats:
+        """Return H, (d, d), the estimator's: of nothing it is the prior's alone."""
+        if self.estimator is None:
+            raise ValueError("estimator is None: gradient steps know no information")
+        return self.estimator.information(self.n_features)
+
+
+@dataclass(eq=False)
+class TwoSamples(InformedPolicy):
+    """Two draws theta^k = theta + sqrt(temperature) S'g_k, S'S = H^-1; each names the best arm by it.
+
+    S is lower triangular. Without self-duels the second draw's best is sought among the arms that the first left.
+
+    Examples
+    --------
+    >>> from fastcolst.reference import MLE, BradleyTerry, TwoSamples
+    >>> policy = TwoSamples(1, comparison=BradleyTerry(), n_arms=3, estimator=MLE(BradleyTerry()))
+    >>> policy.select(np.array([[1.0], [0.0], [2.0]]), np.zeros(2), np.array([0.1, -0.1]))
+    (2, 1)
+    """
+
+    _: KW_ONLY
+    temperature: float = 1.0
+
+    def draw(self, rng: np.random.Generator, n_arms: int) -> tuple[Floats, Floats]:
+        """Draw what one round consumes: two uniforms, then 2 d normals, g_1 before g_2."""
+        return rng.random(2), rng.standard_normal(2 * self.n_features)
+
+    def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
+        key, root = tie_key(uniforms[1]), inverse_root(self.information())
+        draws = [self.theta + math.sqrt(self.temperature) * root.T @ g for g in raw.reshape(2, -1)]
+        values, others = (row_products(contexts, theta) for theta in draws)
+        first = first_of_equals(values, key)
+        if not self.allow_self_duel:
+            others[first] = -math.inf  # still the largest where it is the only arm
+        return first, first_of_equals(others, word(key))
+
+
+def inverse_root(H: Floats) -> Floats:
+    """Return the lower triangular S with S'S = H^-1: the inverse of H's Cholesky factor.
+
+    >>> inverse_root(np.array([[4.0, 0.0], [0.0, 1.0]]))
+    array([[0.5, 0. ],
+           [0. , 1. ]])
+    """
+    return floats(np.linalg.inv(np.linalg.cholesky(H)))
