@@ -24,7 +24,7 @@ from numpy.random import Generator
 from fastcolst._checks import brief, check_generator, margins, plain_text, sample_size
 from fastcolst._compile import generic, in_kernels, kernel, registered, times_power_of_two
 from fastcolst._registry import METHODS, MODEL, known, register, with_defaults
-from fastcolst.kernels.special import erfcx
+from fastcolst.kernels.special import erfcx, log
 
 __all__ = ["BradleyTerry", "ExponentialNoise", "Thurstone", "comparison_model"]
 
@@ -240,7 +240,7 @@ class BradleyTerry(NamedTuple):
 
     def perturb(self, value: Any) -> Any:
         """Gumbel(0, scale) noise, -scale log(E) of a standard exponential E."""
-        return -self.scale * np.log(np.maximum(value, _TINY))
+        return -self.scale * log(np.maximum(value, _TINY))
 
     def sample(self, rng: Generator, size: Any = None) -> Any:
         """Draws of G: a float, or an array of the given size."""

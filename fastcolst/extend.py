@@ -55,6 +55,7 @@ from fastcolst.kernels.selection import (
     random_pair,
     tie_key,
 )
+from fastcolst.kernels.splitmix import fill_normal, key_from, key_of
 from fastcolst.policies.blind import BlindPolicy, IndexPolicy
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Seed, linear_fields
@@ -70,7 +71,7 @@ from fastcolst.policies.state import (
     new_counters,
     update_linear,
 )
-from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, fill_normal, generator, key_from, key_of
+from fastcolst.streams import CONTEXTS, OUTCOMES, PROBLEM, generator
 
 __all__ = [
     "CONTEXTS",

@@ -16,10 +16,10 @@ import numpy as np
 import fastcolst as fc
 from fastcolst import reference
 from fastcolst.estimation.protocol import information_factor
+from fastcolst.kernels.splitmix import key_from
 from fastcolst.policies import double_thompson
 from fastcolst.policies.learned import Learned
 from fastcolst.policies.pending import Pending, Rounds
-from fastcolst.streams import key_from
 
 SCRATCH = frozenset({"scratch", "_is_noted", "_buffers", "_drawn_for", "_unused"})
 """What means nothing between calls."""

@@ -9,14 +9,15 @@ import pkgutil
 from types import ModuleType
 from typing import Any
 
+import numba
 import pytest
 from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 from sandbox import CLIMB, PACKAGE
 
 import fastcolst as fc
-from fastcolst._compile import KERNELS, PLAIN
-from fastcolst._compile.flags import FLAGS, TESTED_NUMBA, WHOLE
+from fastcolst._compile import KERNELS, PLAIN, as_written, helper
+from fastcolst._compile.flags import EXACT, FLAGS, TESTED_NUMBA, WHOLE
 
 
 def modules_of_package() -> dict[str, ModuleType]:
@@ -45,6 +46,35 @@ def test_every_compiled_function_has_our_flags():
     for name, one in found.items():
         options = {option: value for option, value in WHOLE.items() if option != "pipeline_class"}
         assert one.targetoptions == {**FLAGS, "nopython": True, **options}, name
+
+
+@as_written
+def product_and_sum(a, b, c):
+    return a * b + c
+
+
+@helper
+def fused_or_not(a, b, c):
+    return a * b + c
+
+
+@pytest.mark.jit
+def test_what_is_rounded_as_written_is_never_fused():
+    """It differs from other code in this alone, and the machine code tells: (1 + e)(1 - e) - 1 is 0 or -e^2."""
+
+    @numba.njit
+    def as_python(a, b, c):
+        return product_and_sum(a, b, c)
+
+    @numba.njit
+    def as_fast(a, b, c):
+        return fused_or_not(a, b, c)
+
+    e = 2.0**-30
+    assert as_python(1.0 + e, 1.0 - e, -1.0) == product_and_sum(1.0 + e, 1.0 - e, -1.0) == 0.0
+    fused = "vfmadd" in "".join(as_fast.inspect_asm().values()) if as_fast(1.0, 1.0, 1.0) else False
+    assert as_fast(1.0 + e, 1.0 - e, -1.0) == (-(e**2) if fused else 0.0)
+    assert {**EXACT, "fastmath": FLAGS["fastmath"], "forceinline": False} == FLAGS
 
 
 @pytest.mark.jit

@@ -13,6 +13,7 @@ from twins import LINEAR, STAGED, UNORDERED
 import fastcolst as fc
 from fastcolst import reference, streams
 from fastcolst.kernels.selection import among_equals, argmax, comes_first, perturbed_argmax, tie_key
+from fastcolst.kernels.splitmix import word
 from fastcolst.reference.pairs import first_of_equals, random_order
 from fastcolst.reference.pairs import tie_key as plain_key
 from fastcolst.reference.pairs import word as plain_word
@@ -40,7 +41,7 @@ def test_orders_are_total_and_differ_between_keys():
         key = np.uint64(tie_key(uniform))
         for i, j in np.random.default_rng(1).integers(200, size=(50, 2)):
             assert comes_first(key, i, j) == (order[i] > order[j])
-            assert comes_first(np.uint64(streams.word(np.uint64(key))), i, j) == (
+            assert comes_first(np.uint64(word(np.uint64(key))), i, j) == (
                 random_order(plain_word(plain_key(uniform)), 200)[i]
                 > random_order(plain_word(plain_key(uniform)), 200)[j]
             )

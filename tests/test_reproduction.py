@@ -206,7 +206,7 @@ def test_an_instance_of_the_lower_bound_outside_the_theorem_is_refused(arguments
         fc.Scenario.lower_bound(**arguments)
 
 
-def test_what_is_there_is_not_computed_again(tmp_path):
+def test_what_is_there_is_not_computed_again(tmp_path, monkeypatch):
     asked = ["figure1", "table1"]
     first = reproduce(asked, tmp_path, SMALL, threads=1)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.suffix in {".parquet", ".jsonl"}}
@@ -218,6 +218,9 @@ def test_what_is_there_is_not_computed_again(tmp_path):
         np.testing.assert_array_equal(regret, again.final_regret(60)[cell])
     with pytest.raises(ValueError, match="other settings: runs is 3 there, 4 here"):
         reproduce(asked, tmp_path, Settings(**{**SMALL.__dict__, "runs": 4}))
+    monkeypatch.setattr(reproduction, "STREAM_VERSION", reproduction.STREAM_VERSION + 1)
+    with pytest.raises(ValueError, match=f"other settings: streams is {reproduction.STREAM_VERSION - 1} there, "):
+        reproduce(asked, tmp_path, SMALL)
 
 
 def test_an_unknown_target_is_named():

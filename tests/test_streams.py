@@ -1,4 +1,4 @@
-"""Random streams: keys, SplitMix64 bit for bit, the laws of what is drawn from it, contexts in a ball.
+"""Random streams: keys, SplitMix64 bit for bit, variates against forty digits and their laws, contexts in a ball.
 
 Statistical tests have fixed seeds and false-alarm rates of 1e-6 a comparison unless they say otherwise.
 """
@@ -6,6 +6,8 @@ Statistical tests have fixed seeds and false-alarm rates of 1e-6 a comparison un
 import math
 from itertools import pairwise
 
+import mpmath
+import numba
 import numpy as np
 import pytest
 from conftest import rounds
@@ -14,13 +16,14 @@ from scipy import stats
 
 from fastcolst import streams
 from fastcolst.experiments.problems import Scenario
-from fastcolst.streams import entropy_of, fill_normal, generator, key_of, label_key, uniform, word
+from fastcolst.kernels import splitmix
+from fastcolst.kernels.ball import fill_ball, scratch_of_ball, sorting_network
+from fastcolst.kernels.splitmix import fill_normal, key_of, uniform, word
+from fastcolst.streams import entropy_of, generator, label_key
 
 ALARM = 1e-6
 GOLDEN = 0x9E3779B97F4A7C15
 STATES = [0, 1, 1234567, 2**32 - 1, 2**63 - 1, 2**63, GOLDEN, 2**64 - 1]
-EDGES = np.append(streams._WIDTH * 2.0**51, 0.0)
-"""Outer edges of the layers, the first of them the width that its rectangle would need."""
 
 
 # --- seeds and keys -----------------------------------------------------------------------------------------
@@ -99,17 +102,22 @@ def test_labels_have_the_keys_of_their_published_digests():
     assert label_key("Ä") != label_key("A")
 
 
-# --- SplitMix64 ---------------------------------------------------------------------------------------------
+# --- SplitMix64 and the variates of its words ---------------------------------------------------------------
 
 
 def filled(state, n):
-    """A vector of n normals and the state after it."""
+    """A vector of n normals and the state after it, by whole arrays."""
     out = np.full(n, np.nan)
-    after = fill_normal(np.uint64(state), out, np.empty(n, np.int64))
+    after = fill_normal(np.uint64(state), out)
     return out, int(after)
 
 
-def splitmix(state):
+@numba.njit
+def in_a_kernel(state, out):
+    return fill_normal(state, out)
+
+
+def output(state):
     """The output function in integers without bound."""
     z = state
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
@@ -117,10 +125,16 @@ def splitmix(state):
     return z ^ (z >> 31)
 
 
+def words_after(state, n):
+    """The next words of a stream."""
+    return [output((state + (i + 1) * GOLDEN) % 2**64) for i in range(n)]
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_words_are_those_of_integer_arithmetic(state):
-    assert int(word(np.uint64(state))) == splitmix(state)
-    assert float(uniform(np.uint64(state))) == (splitmix(state) >> 11) / 2**53
+    with np.errstate(over="ignore"):
+        assert int(word(np.uint64(state))) == output(state)
+        assert float(uniform(np.uint64(state))) == (output(state) >> 11) / 2**53
 
 
 def test_a_key_is_made_of_two_uniforms():
@@ -129,60 +143,61 @@ def test_a_key_is_made_of_two_uniforms():
         assert int(key_of(np.random.default_rng(seed))) == high * 2**32 + low
 
 
-def normals_in_integers(state, n):
-    """The ziggurat by its description: the last state, the variates, how many fell outside their rectangles.
-
-    Variate i comes from state i + 1; those outside their layer's rectangle are decided afterwards, in turn.
-    """
-
-    def following(state):
-        return (state + GOLDEN) % 2**64
-
-    def place(state):
-        bits = splitmix(state)
-        layer, mantissa = bits % 256, bits // 2**12
-        return layer, (mantissa - 2**52 * (mantissa >= 2**51)) / 2**51 * EDGES[layer]
-
-    def exponential(state):
-        return -math.log1p(-(splitmix(state) >> 11) / 2**53)
-
-    places = []
-    for _ in range(n):
-        state = following(state)
-        places.append(place(state))
-    n_outside, values = 0, []
-    for first_layer, first_value in places:
-        layer, value = first_layer, first_value
-        n_outside += abs(value) >= EDGES[layer + 1]
-        while abs(value) >= EDGES[layer + 1]:
-            if layer == 0:
-                beyond = twice = 0.0
-                while twice <= beyond**2:
-                    state = following(state)
-                    beyond = exponential(state) / EDGES[1]
-                    state = following(state)
-                    twice = 2.0 * exponential(state)
-                value = math.copysign(EDGES[1] + beyond, value)
-                break
-            state = following(state)
-            share = (splitmix(state) >> 11) / 2**53
-            bottom, top = np.exp(-0.5 * EDGES[layer : layer + 2] ** 2)
-            if bottom + (top - bottom) * share < math.exp(-0.5 * value**2):
-                break
-            state = following(state)
-            layer, value = place(state)
-        values.append(value)
-    return state, values, n_outside
+EXTREME = [0, 1, 2**12 - 1, 2**12, 2**63 - 1, 2**63, 2**63 + 2**12, 2**64 - 2**12, 2**64 - 1]
+"""The words of the longest and the shortest distance, and of both ends and the middle of either half circle."""
 
 
-def test_normals_are_those_of_integer_arithmetic():
-    """20,000 of them, some 250 outside their rectangles and some in the tail."""
-    for seed in range(20):
-        state, values, n_outside = normals_in_integers(splitmix(seed), 1_000)
-        found, after = filled(splitmix(seed), 1_000)
-        np.testing.assert_allclose(found, values, rtol=1e-14)
-        assert after == state
-        assert n_outside > 0
+def radius_of(bits):
+    """sqrt(-2 log u), u in (0, 1] by the upper 52 bits, with forty digits."""
+    return mpmath.sqrt(-2 * mpmath.log(1 - mpmath.mpf(bits >> 12) / 2**52))
+
+
+def direction_of(bits):
+    """cos and sin of half a turn by the upper 52 bits, the left half where the lowest bit is set."""
+    angle = mpmath.pi * (mpmath.mpf(bits >> 12) / 2**52 - mpmath.mpf(1) / 2)
+    return (-1) ** (bits & 1) * mpmath.cos(angle), mpmath.sin(angle)
+
+
+def test_every_word_has_its_fraction():
+    found = splitmix.fraction(np.array(EXTREME, np.uint64))
+    assert found.tolist() == [(bits >> 12) / 2**52 for bits in EXTREME]
+
+
+def test_distances_and_directions_agree_with_forty_digits_out_to_the_last_word():
+    words = EXTREME + words_after(5, 2_000)
+    distances = splitmix._distance(np.array(words, np.uint64))
+    x, y = splitmix.direction(np.array(words, np.uint64))
+    with mpmath.workdps(40):
+        for i, bits in enumerate(words):
+            assert abs(mpmath.mpf(distances[i]) - radius_of(bits)) <= 3e-16 * radius_of(bits)
+            cosine, sine = direction_of(bits)
+            assert abs(mpmath.mpf(x[i]) - cosine) < 6e-16 and abs(mpmath.mpf(y[i]) - sine) < 6e-16
+        assert distances.max() == float(mpmath.sqrt(104 * mpmath.log(2)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 1_000])
+def test_normals_are_pairs_of_distances_and_directions(n):
+    """The first half of the words are distances, the second directions; of an odd number one variate is left over."""
+    half = (n + 1) // 2
+    for seed in range(3):
+        state = output(seed)
+        words = words_after(state, 2 * half)
+        with mpmath.workdps(40):
+            radii, points = [radius_of(bits) for bits in words[:half]], [direction_of(bits) for bits in words[half:]]
+            exact = [r * point[axis] for axis in (0, 1) for r, point in zip(radii, points, strict=True)]
+            found, after = filled(state, n)
+            error = [abs(mpmath.mpf(value) - wanted) for value, wanted in zip(found, exact, strict=False)]
+            assert all(e <= 1e-15 * r for e, r in zip(error, radii + radii, strict=False))
+        assert after == (state + 2 * half * GOLDEN) % 2**64
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 64, 1_001])
+def test_kernels_fill_in_loops_what_python_fills_at_once(n):
+    for state in (*STATES, output(n)):
+        compiled, (whole, after) = np.full(n, np.nan), filled(state, n)
+        assert int(np.uint64(in_a_kernel(np.uint64(state), compiled))) == after
+        assert compiled.tobytes() == whole.tobytes()
 
 
 def test_a_stream_goes_on_where_it_stopped():
@@ -192,73 +207,133 @@ def test_a_stream_goes_on_where_it_stopped():
         _, state = filled(state, n)
         states.append(state)
     steps = [((b - a) * pow(GOLDEN, -1, 2**64)) % 2**64 for a, b in pairwise(states)]
-    assert steps[0] == 0
-    assert all(n <= step < n + 100 for n, step in zip((0, 1, 2, 300), steps, strict=True))
+    assert steps == [0, 2, 2, 300]
 
 
 # --- laws ---------------------------------------------------------------------------------------------------
 
 
 def normals(seed, n):
-    return filled(splitmix(seed), n)[0]
+    return filled(output(seed), n)[0]
 
 
-def test_layers_have_equal_areas():
-    """Rectangles between neighbouring edges; the lowest layer is one with the tail below it."""
-    heights = np.exp(-0.5 * EDGES**2)
-    areas = EDGES[1:-1] * np.diff(heights)[1:]
-    base = EDGES[1] * heights[1] + math.sqrt(2.0 * math.pi) * stats.norm.sf(EDGES[1])
-    assert len(EDGES) == 257
-    assert np.all(np.diff(EDGES) < 0.0)
-    np.testing.assert_allclose(areas, base, rtol=1e-9)  # the uppermost shows all errors of the base
-    assert EDGES[0] * heights[1] == pytest.approx(base, rel=1e-12)
+AMOUNTS = [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)]
 
 
-def test_normals_follow_the_normal_law():
-    """A standard deviation wrong by 1 % gives p < 1e-9 with the JIT."""
-    values = normals(1, rounds(2_000_000, 30_000))
+@pytest.mark.parametrize("n", AMOUNTS)
+def test_normals_follow_the_normal_law(n):
+    """A standard deviation wrong by 1 % gives p < 1e-9."""
+    values = normals(1, n)
     assert stats.kstest(values, "norm").pvalue > ALARM
-    assert stats.kstest(values[: len(values) // 10] ** 2, stats.chi2(1).cdf).pvalue > ALARM
+    assert stats.kstest(values[: n // 10] ** 2, stats.chi2(1).cdf).pvalue > ALARM
+    half = n // 2
+    assert stats.kstest(values[:half] ** 2 + values[half:] ** 2, stats.chi2(2).cdf).pvalue > ALARM
 
 
-def test_normals_fill_every_layer_as_they_should():
-    """Chi-square over the 512 intervals between the layers' edges, of both signs."""
-    cuts = np.concatenate([-EDGES[1:-1], EDGES[:0:-1]])
-    values = normals(2, rounds(4_000_000, 200_000))
-    counts = np.bincount(np.searchsorted(cuts, values), minlength=len(cuts) + 1)
-    wanted = len(values) * np.diff(np.concatenate([[0.0], stats.norm.cdf(cuts), [1.0]]))
-    assert len(counts) == 512
-    assert stats.chisquare(counts, wanted).pvalue > ALARM
+@pytest.mark.parametrize("n", AMOUNTS)
+def test_normals_fill_every_cell_as_they_should(n):
+    """Chi-square over 1,024 cells of equal probability, and over 32 x 32 of the two variates of a pair."""
+    cuts = stats.norm.ppf(np.arange(1, 1024) / 1024)
+    values = normals(2, n)
+    cells = np.searchsorted(cuts, values)
+    assert stats.chisquare(np.bincount(cells, minlength=1024)).pvalue > ALARM
+    pairs = cells[: n // 2] // 32 * 32 + cells[n // 2 :] // 32
+    assert stats.chisquare(np.bincount(pairs, minlength=1024)).pvalue > ALARM
 
 
-@pytest.mark.parametrize("edge", [1.0, 2.0, 3.0, 3.5, 3.6541528853610088, 4.0])
+@pytest.mark.parametrize("n", AMOUNTS)
+def test_moments_are_those_of_the_normal_law(n):
+    """Up to the eighth; the mean of z^k has the variance E z^2k - (E z^k)^2, over n."""
+    values = normals(4, n)
+    moment = {k: math.prod(range(1, k, 2)) if k % 2 == 0 else 0 for k in range(17)}
+    for k in range(1, 9):
+        deviation = math.sqrt((moment[2 * k] - moment[k] ** 2) / n)
+        assert abs(np.mean(values**k) - moment[k]) < 5.2 * deviation, k
+
+
+@pytest.mark.parametrize("edge", [1.0, 2.0, 3.0, 4.0, 4.5])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_tails_hold_as_many_normals_as_they_should(edge, sign):
-    n_blocks, size = rounds(40, 1), rounds(250_000, 50_000)
+    n_blocks, size = rounds(40, 4), 250_000
     count = sum(int(np.sum(sign * normals(1_000 + i, size) > edge)) for i in range(n_blocks))
     assert stats.binomtest(count, n_blocks * size, stats.norm.sf(edge)).pvalue > ALARM
 
 
-def test_normals_beyond_the_base_edge_have_the_tail_of_the_normal_law():
-    """Given that they are beyond it; some 5,000 values with the JIT."""
-    edge = streams._TAIL
-    blocks = [np.abs(normals(1_000 + i, rounds(250_000, 50_000))) for i in range(rounds(80, 2))]
+def test_normals_far_out_have_the_tail_of_the_normal_law():
+    """Given that they are beyond 3.5; some 9,000 values."""
+    edge = 3.5
+    blocks = [np.abs(normals(1_000 + i, 250_000)) for i in range(rounds(80, 8))]
     beyond = np.concatenate([block[block > edge] for block in blocks])
     given = stats.norm.sf(edge)
     assert stats.kstest(beyond, lambda x: 1.0 - stats.norm.sf(x) / given).pvalue > ALARM
 
 
-def test_neighbouring_normals_are_uncorrelated():
-    """At lags 1 to 8: sums of n products, with deviation sqrt(n), and of their squares', with 2 sqrt(n)."""
-    values = normals(3, rounds(2_000_000, 30_000))
+@pytest.mark.parametrize("n", AMOUNTS)
+def test_normals_of_one_stream_are_uncorrelated(n):
+    """At lags 1 to 8, and the two of a pair: sums of products have deviation sqrt(n), of their squares' 2 sqrt(n)."""
+    values = normals(3, n)
     squares = values**2 - 1.0
-    for lag in range(1, 9):
-        n = len(values) - lag
-        assert abs(values[lag:] @ values[:-lag]) < 5.2 * math.sqrt(n)
-        assert abs(squares[lag:] @ squares[:-lag]) < 5.2 * 2.0 * math.sqrt(n)
+    for lag in (*range(1, 9), n // 2):
+        n_products = n - lag
+        assert abs(values[lag:] @ values[:-lag]) < 5.2 * math.sqrt(n_products)
+        assert abs(squares[lag:] @ squares[:-lag]) < 5.2 * 2.0 * math.sqrt(n_products)
+
+
+@pytest.mark.parametrize("n", AMOUNTS)
+@pytest.mark.parametrize("apart", [1, 2**32, 2**63])
+def test_normals_of_streams_with_similar_keys_are_uncorrelated(apart, n):
+    one, other = (filled(key, n)[0] for key in (12345, 12345 + apart))
+    assert abs(one @ other) < 5.2 * math.sqrt(n)
+    assert abs((one**2 - 1.0) @ (other**2 - 1.0)) < 5.2 * 2.0 * math.sqrt(n)
 
 
 # --- contexts in a ball -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 8, 25, 64])
+def test_the_network_sorts(n):
+    """Whoever sorts all rows of zeros and ones sorts everything (Knuth, volume 3, 5.3.4)."""
+    rng = np.random.default_rng(n)
+    rows = (np.arange(2**n)[:, None] >> np.arange(n) & 1) if n < 9 else rng.integers(0, 2, (2_000, n))
+    rows = rows.copy()
+    for one, other in sorting_network(n):
+        rows[:, [one, other]] = np.sort(rows[:, [one, other]], axis=1)
+    assert (np.diff(rows, axis=1) >= 0).all()
+    assert len(sorting_network(n)) <= n * (math.log2(n) + 1) ** 2 / 4
+
+
+def contexts_from_words(state, d, n_arms):
+    """A round's contexts (n_arms, d) by their description, arm by arm."""
+    h = -(-d // 2)
+    columns = -(-n_arms // 8) * 8
+    words = words_after(state, h * columns + h * n_arms)
+    rows = []
+    for arm in range(n_arms):
+        uniforms = sorted(mpmath.mpf(words[j * columns + arm] >> 12) / 2**52 for j in range(h))
+        lengths = [mpmath.sqrt(b - a) for a, b in pairwise([0.0, *uniforms])]
+        points = [direction_of(words[h * columns + j * n_arms + arm]) for j in range(h)]
+        x = [length * point[0] for length, point in zip(lengths, points, strict=True)]
+        y = [length * point[1] for length, point in zip(lengths, points, strict=True)]
+        rest = mpmath.sqrt(1 - (lengths[-1] * points[-1][1]) ** 2) if d % 2 else 1
+        rows.append([float(value / rest) for value in (x + y)[:d]])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("n_arms", [1, 8, 11])
+@pytest.mark.parametrize("d", [1, 2, 3, 10, 11])
+def test_contexts_are_those_of_their_description(d, n_arms):
+    """Those of kernels, and by whole arrays, which are the same bits."""
+    contexts = contexts_of(d, n_arms, 3, seed=8)
+    rng = generator(8, streams.CONTEXTS, 0)
+    scratch = scratch_of_ball(n_arms, d)
+    for found in contexts:
+        state = int(key_of(rng))
+        with mpmath.workdps(40):
+            exact = contexts_from_words(state, d, n_arms)
+        np.testing.assert_allclose(found, exact, rtol=0.0, atol=2e-15)
+        whole = np.full((d, n_arms), np.nan)
+        fill_ball(state, *scratch, whole)
+        assert whole.tobytes() == found.T.tobytes()
 
 
 def contexts_of(d, n_arms, n_rounds, seed=4):

@@ -24,7 +24,7 @@ from campaign.kills import alive_in_session
 from conftest import rounds
 
 import fastcolst as fc
-from fastcolst import cli
+from fastcolst import cli, streams
 from fastcolst.experiments import cells as cutting
 from fastcolst.experiments import executors, progress, store
 from fastcolst.experiments.cells import Cell
@@ -358,7 +358,6 @@ class Spoiled:
         source = SCENARIOS["easy"].start(entropy, run)
         if run == 1:
             source.theta[:] = np.nan
-            source._law = source._law._replace(spare=np.full((2, 4), np.nan))
             fill = source.next_chunk
 
             def spoil(n_rounds):
@@ -460,6 +459,28 @@ def test_another_study_is_refused_with_the_difference(tmp_path, monkeypatch):
             study.run(tmp_path)
     monkeypatch.setattr(store, "__version__", "9.9")
     with pytest.raises(ValueError, match=r"fastcolst: '0.*', now '9\.9'"):
+        small().run(tmp_path)
+
+
+def test_cells_of_other_random_streams_are_refused_with_both_versions(tmp_path, monkeypatch):
+    small().run(tmp_path, progress=False)
+    monkeypatch.setattr(store, "STREAM_VERSION", streams.STREAM_VERSION + 1)
+    with pytest.raises(ValueError, match=rf"holds another study: streams: {streams.STREAM_VERSION}, now "):
+        small().run(tmp_path)
+
+
+def test_a_manifest_that_tells_no_version_of_the_streams_is_of_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "STREAM_VERSION", 1)
+    result = small().run(tmp_path, progress=False)
+    path = tmp_path / "manifest.json"
+    content = json.loads(path.read_text())
+    assert content.pop("streams") == 1
+    path.write_bytes(store.seal(json.dumps({**content, "digest": "sha256:"}, indent=1).encode()))
+    again = fc.load_study(tmp_path)
+    assert again.missing == 0 and again.result("hard").settings["versions"].endswith(", streams 1")
+    assert again.result("hard").same_numbers(result.result("hard"))
+    monkeypatch.setattr(store, "STREAM_VERSION", 2)
+    with pytest.raises(ValueError, match="holds another study: streams: 1, now 2"):
         small().run(tmp_path)
 
 

@@ -1,9 +1,13 @@
 """How fastcolst compiles: the only modules that talk to Numba's decorators, its internals and its cache.
 
-Three decorators serve the whole package:
+Five decorators serve the whole package:
 
 ``helper``
     a function called by kernels; compiled into its callers, never cached by itself.
+``as_written``
+    a helper whose every operation rounds as it is written: the same bits on every machine and without the JIT.
+``in_loops``
+    such a helper in two forms, loops for kernels and whole arrays for Python.
 ``kernel``
     a function called from Python; its machine code is cached on disk.
 ``generic``
@@ -24,9 +28,11 @@ from fastcolst._compile.compile_log import Compiled, one_line, so_far
 from fastcolst._compile.decorators import (
     COMPILER_LOCK,
     KERNELS,
+    as_written,
     generic,
     helper,
     in_kernels,
+    in_loops,
     is_registered,
     kernel,
     plain,
@@ -45,6 +51,7 @@ __all__ = [
     "PLAIN",
     "CacheContents",
     "Compiled",
+    "as_written",
     "cache_contents",
     "cache_info",
     "clear_cache",
@@ -53,6 +60,7 @@ __all__ = [
     "handle",
     "helper",
     "in_kernels",
+    "in_loops",
     "is_registered",
     "is_versioned",
     "kernel",

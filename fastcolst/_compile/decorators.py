@@ -17,14 +17,16 @@ from numba.extending import overload
 from fastcolst._compile.cache import warn_uncached
 from fastcolst._compile.compile_log import watched
 from fastcolst._compile.digest import PACKAGE
-from fastcolst._compile.flags import FLAGS, INLINED, PART, PLAIN, SWITCHED, WHOLE
+from fastcolst._compile.flags import EXACT, FLAGS, INLINED, PART, PLAIN, SWITCHED, WHOLE
 
 __all__ = [
     "COMPILER_LOCK",
     "KERNELS",
+    "as_written",
     "generic",
     "helper",
     "in_kernels",
+    "in_loops",
     "is_registered",
     "kernel",
     "overload_in_kernels",
@@ -73,6 +75,32 @@ def helper(function: F) -> F:
 
     overload_in_kernels(call, lambda *_: function)
     return call  # type: ignore[return-value]
+
+
+def as_written(function: F) -> F:
+    """Compile a function for kernels with every operation rounded as it is written; Python calls it as it is.
+
+    Other code may fuse a product and a sum where the processor can, and Python cannot. What is to be the same bits on
+    every machine and without the JIT consists of such functions, of +, -, *, / and square roots.
+    """
+    return in_loops(function)(function)
+
+
+def in_loops(loops: Callable[..., Any]) -> Callable[[F], F]:
+    """Let kernels call ``loops`` where Python calls the decorated function, which does the same with whole arrays.
+
+    Both round every operation as it is written, and give the same bits.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Any:
+            return function(*arguments)
+
+        overload_in_kernels(call, lambda *_: loops, **EXACT)
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numba
 
-__all__ = ["FLAGS", "INLINED", "PART", "PLAIN", "SWITCHED", "TESTED_NUMBA", "WHOLE"]
+__all__ = ["EXACT", "FLAGS", "INLINED", "PART", "PLAIN", "SWITCHED", "TESTED_NUMBA", "WHOLE"]
 
 TESTED_NUMBA = ("0.60", "0.61", "0.62", "0.63", "0.64", "0.65", "0.66", "0.67", "0.68")
 """Minor versions of Numba whose internals are known: tox has a lane for each."""
@@ -39,8 +39,11 @@ FLAGS: dict[str, Any] = {
     "forceinline": False,
 }
 
-INLINED = frozenset({"cdf", "pdf", "score", "curvature"})
-"""Generic functions that kernels call once for each comparison of a history."""
+EXACT: dict[str, Any] = {**FLAGS, "fastmath": False, "forceinline": True}
+"""Those of functions whose every operation rounds as it is written, which gives the same bits on every machine."""
+
+INLINED = frozenset({"cdf", "pdf", "score", "curvature", "perturb"})
+"""Generic functions that kernels call once for each comparison of a history, or for each arm."""
 
 PART: dict[str, Any] = {}
 """Options for a function that is only ever linked into others."""

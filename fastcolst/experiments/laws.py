@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from fastcolst._compile import generic, kernel, register
 from fastcolst.comparison import latent
+from fastcolst.kernels.ball import fill_ball, scratch_of_ball
 from fastcolst.kernels.linalg import utilities
-from fastcolst.streams import fill_normal, key_of
+from fastcolst.kernels.selection import largest
+from fastcolst.kernels.splitmix import key_of
 
 __all__ = [
     "Ball",
@@ -40,44 +42,20 @@ def fill(self: Any, rng: Any, out: Any) -> None:
 
 @register
 class Ball(NamedTuple):
-    """Contexts uniform in the unit ball, afresh every round, for (n, d) = (n_arms, n_features).
+    """Contexts uniform in the unit ball, afresh every round: scratch of :func:`fastcolst.kernels.ball.fill_ball`."""
 
-    A point uniform on the sphere in d + 2 dimensions without two of its coordinates is uniform in the ball: normal
-    variates g, h, and g / sqrt(|g|^2 + h_1^2 + h_2^2).
-
-    Parameters
-    ----------
-    spare : (2, n) float64
-        Scratch for h and then for the lengths.
-    rejected : (n,) int64
-        Scratch for :func:`fastcolst.streams.fill_normal`.
-    """
-
-    spare: Any
-    rejected: Any
+    uniforms: Any
+    squares: Any
+    network: Any
 
     @classmethod
-    def of(cls, n_arms: int) -> Ball:
+    def of(cls, n_arms: int, n_features: int) -> Ball:
         """With its scratch; one for each run."""
-        return cls(np.empty((2, n_arms)), np.empty(n_arms, np.int64))
+        return cls(*scratch_of_ball(n_arms, n_features))
 
     def fill(self, rng: Any, out: Any) -> None:
-        """Draw one round's contexts. O(n d)."""
-        n, d = out.shape
-        length, other = self.spare[0], self.spare[1]
-        state = fill_normal(key_of(rng), length, self.rejected)
-        state = fill_normal(state, other, self.rejected)
-        for i in range(n):
-            length[i] = length[i] * length[i] + other[i] * other[i]
-        for k in range(d):
-            state = fill_normal(state, out[:, k], self.rejected)
-            for i in range(n):
-                length[i] += out[i, k] * out[i, k]
-        for i in range(n):
-            length[i] = 1.0 / np.sqrt(length[i])
-        for k in range(d):
-            for i in range(n):
-                out[i, k] *= length[i]
+        """Draw one round's contexts. O(n d log(d)^2)."""
+        fill_ball(key_of(rng), self.uniforms, self.squares, self.network, out.T)
 
 
 @register
@@ -137,12 +115,7 @@ def fill_chunk(law: Any, model: Any, theta: Any, contexts_rng: Any, outcomes_rng
     for r in range(chunk.contexts.shape[0]):
         fill(law, contexts_rng, chunk.contexts[r].T)
         utilities(theta, chunk.contexts[r], chunk.utilities[r])
-        best = chunk.utilities[r, 0]
-        for i in range(1, chunk.utilities.shape[1]):
-            utility = chunk.utilities[r, i]
-            if utility > best or np.isnan(utility):  # nan stays, for whoever looks at the chunk
-                best = utility
-        chunk.best[r] = best
+        chunk.best[r] = largest(chunk.utilities[r])  # nan stays, for whoever looks at the chunk
         chunk.latent[r] = latent(model, outcomes_rng)
 
 
@@ -179,7 +152,7 @@ class InBall(NamedTuple):
 
     def start(self, rng: Generator, n_arms: int, n_features: int) -> Ball | FixedContexts:
         """:class:`Ball`, or contexts that are drawn now."""
-        return FixedContexts(_in_ball(rng, n_arms, n_features)) if self.kept else Ball.of(n_arms)
+        return FixedContexts(_in_ball(rng, n_arms, n_features)) if self.kept else Ball.of(n_arms, n_features)
 
     def show(self, rng: Generator, out: NDArray[np.float64]) -> None:
         """Rounds in the ball."""

@@ -27,7 +27,7 @@ from fastcolst.experiments.problems import Problem, check_length
 from fastcolst.experiments.results import SINGLE_ARMS, TABLES, Result
 from fastcolst.policies.duel import ChoiceError
 from fastcolst.policies.protocol import Chunk
-from fastcolst.streams import POLICY, check_rng, entropy_of, label_key
+from fastcolst.streams import POLICY, STREAM_VERSION, check_rng, entropy_of, label_key
 
 __all__ = [
     "Plan",
@@ -312,7 +312,7 @@ def _result(plan: Plan, records: list[Record]) -> Result:
             "scenario": repr(plan.scenario),
             **{f"policy {label}": repr(policy) for label, policy in plan.templates.items()},
             "versions": f"fastcolst {__version__}, numba {numba.__version__}, numpy {np.__version__}, "
-            f"python {platform.python_version()}",
+            f"python {platform.python_version()}, streams {STREAM_VERSION}",
         },
     )
 

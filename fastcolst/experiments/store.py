@@ -35,6 +35,7 @@ from fastcolst._files import FileFormatError, is_sealed, optional_import, read_w
 from fastcolst._version import __version__
 from fastcolst.experiments.cells import Cell, Outcome, Work, check_amounts
 from fastcolst.experiments.simulation import by_table, processors
+from fastcolst.streams import STREAM_VERSION
 
 __all__ = ["CELLS", "LOCK", "TIMINGS", "Manifest", "Store", "locked", "short", "timing"]
 
@@ -45,7 +46,10 @@ SHOWN_DIFFERENCES = 5
 
 
 class Manifest(NamedTuple):
-    """What the folder's manifest says: the study, how it is cut into cells, and where it was begun."""
+    """What the folder's manifest says: the study, how it is cut into cells, and where it was begun.
+
+    ``streams`` is the version of the random streams; manifests that do not tell it are of the first.
+    """
 
     format_version: int
     study: dict[str, Any]
@@ -55,6 +59,7 @@ class Manifest(NamedTuple):
     fastcolst: str
     machine: dict[str, Any]
     code: Code = {}  # noqa: RUF012 - of a tuple; nobody changes it
+    streams: int = 1
 
     @classmethod
     def of(cls, study: dict[str, Any], work: Work) -> Manifest:
@@ -74,6 +79,7 @@ class Manifest(NamedTuple):
                 "numba": numba.__version__,
             },
             own_code([work.recipes, [setting.problem for _, setting in work.settings]]),
+            STREAM_VERSION,
         )
 
     @classmethod
@@ -109,6 +115,7 @@ class Manifest(NamedTuple):
             and all(type(number) is int and number > 0 for number in [runs, *itertools.chain(*self.block_runs)])
             and all(type(number) is int for number in [self.study["seed"], *horizons, *itertools.chain(*rounds)])
             and self.study["seed"] >= 0
+            and type(self.streams) is int
             and all(
                 r[:1] > [0] and r[-1] <= horizon < 2**62 and all(map(operator.lt, r, r[1:]))
                 for horizon, r in zip(horizons, rounds, strict=True)
@@ -128,7 +135,8 @@ class Manifest(NamedTuple):
 
     def place(self) -> str:
         """What names the study in the digests of its cells: everything that their numbers depend on."""
-        parts = self.fastcolst, _without_paths(self.study), self.scenarios, self.policies, self.block_runs
+        streams = [self.streams] if self.streams > 1 else []  # the digests of the first version's cells have none
+        parts = self.fastcolst, _without_paths(self.study), self.scenarios, self.policies, self.block_runs, *streams
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @property
@@ -144,8 +152,10 @@ class Manifest(NamedTuple):
         return [cell for _, cell in sorted(cells)]
 
     def differences(self, other: Manifest) -> list[str]:
-        """Where the study, the version or the cells differ: "key: this one's, now the other's"."""
-        mine, others = ({"fastcolst": m.fastcolst, **_without_paths(m.study)} for m in (self, other))
+        """Where the study, a version or the cells differ: "key: this one's, now the other's"."""
+        mine, others = (
+            {"fastcolst": m.fastcolst, "streams": m.streams, **_without_paths(m.study)} for m in (self, other)
+        )
         lines = list(_differences(mine, others, ""))
         return lines or list(_differences(self.block_runs, other.block_runs, "block_runs"))
 

@@ -203,6 +203,7 @@ class FinishedCells:
         def by_label(array: NDArray[Any]) -> dict[str, NDArray[Any]]:
             return {label: array[p, common] for p, label in enumerate(self.policies)}
 
+        versions = f"fastcolst {self._manifest.fastcolst}, streams {self._manifest.streams}"
         return Result(
             rounds=scenario["rounds"],
             **{name: by_label(array) for name, array in tables.items()},
@@ -211,7 +212,7 @@ class FinishedCells:
             seed=study["seed"],
             horizon=scenario["horizon"],
             runs=int(common.sum()),
-            settings={"scenario": scenario["label"], "versions": f"fastcolst {self._manifest.fastcolst}"},
+            settings={"scenario": scenario["label"], "versions": versions},
         )
 
     def summary(self) -> str:

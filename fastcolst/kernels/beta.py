@@ -5,7 +5,7 @@ After S wins and F losses under a uniform prior the chance to win has the law Be
     f(x) = x^S (1 - x)^F / B(S + 1, F + 1),
 
 which is log-concave. Counts need not be whole: a tie is half a win and half a loss, and answers have weights. Uniforms
-are expanded from a SplitMix64 state (see :mod:`fastcolst.streams`), since how many it takes depends on the counts.
+are expanded from a SplitMix64 state, since how many it takes depends on the counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fastcolst._compile import helper
-from fastcolst.streams import GOLDEN, uniform
+from fastcolst.kernels.splitmix import GOLDEN, uniform
 
 __all__ = ["MOST_COUNTED", "beta_variate", "chance_above_half", "chance_after_win", "largest_beta", "log_norm"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._blas import one_thread
-from fastcolst._compile import helper
+from fastcolst._compile import as_written, helper
 
 __all__ = [
     "add_contrast",
@@ -75,9 +75,9 @@ def whiten(factor: Any, contexts: Any, out: Any) -> None:
                 out[k, j] += s * contexts[row, j]
 
 
-@helper
+@as_written
 def utilities(theta: Any, contexts: Any, out: Any) -> None:
-    """Utilities of all arms, out = X' theta. O(n d).
+    """Utilities of all arms, out = X' theta, the same bits on every machine. O(n d).
 
     Parameters
     ----------

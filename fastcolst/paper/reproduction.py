@@ -29,6 +29,7 @@ from fastcolst.experiments.studies import load_study
 from fastcolst.paper.claims import Entry
 from fastcolst.paper.parts import PAPER, TARGETS, Part, Settings, parts, scenarios_of, timed_cells
 from fastcolst.paper.timings import choosing_seconds, read_timing, seconds_of
+from fastcolst.streams import STREAM_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -228,6 +229,7 @@ class _Manifest:
             if not all(math.isfinite(seconds) for seconds in content["walls"].values()):
                 raise ValueError(f"walls are {content['walls']}")
             dict(**content["machine"])
+            content.setdefault("streams", 1)  # the first version, which it does not tell
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FileFormatError(f"{os.fspath(path)!r} is damaged: {error}") from None
         return cls(folder, content)
@@ -243,12 +245,13 @@ class _Manifest:
                     "the folder holds something other than a reproduction; choose another one",
                     str(folder),
                 )
-            content = {"settings": asdict(settings), "targets": [], "walls": {}, "machine": _machine()}
-            manifest = cls(folder, content)
+            content = {"settings": asdict(settings), "streams": STREAM_VERSION, "targets": [], "walls": {}}
+            manifest = cls(folder, {**content, "machine": _machine()})
             manifest.save()
             return manifest
         manifest = cls.read(folder)
-        there, now = manifest.content["settings"], asdict(settings)
+        there = {**manifest.content["settings"], "streams": manifest.content["streams"]}
+        now = {**asdict(settings), "streams": STREAM_VERSION}
         differences = [
             f"{name} is {there.get(name)} there, {now[name]} here" for name in now if there.get(name) != now[name]
         ]

@@ -19,11 +19,11 @@ from fastcolst._registry import register
 from fastcolst.comparison import comparison_model, pdf, perturb
 from fastcolst.comparison import raw as raw_variate
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
+from fastcolst.kernels.splitmix import word
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, linear_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, horizon_of, update_linear
-from fastcolst.streams import word
 
 __all__ = ["CoLSTIM", "CoLSTIMRule"]
 

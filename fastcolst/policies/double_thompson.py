@@ -28,12 +28,12 @@ from fastcolst._registry import register
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW
 from fastcolst.kernels.beta import MOST_COUNTED, chance_above_half, chance_after_win, largest_beta, log_norm
 from fastcolst.kernels.selection import all_rows_finite, argmax
+from fastcolst.kernels.splitmix import GOLDEN, key_from, word53
 from fastcolst.policies.blind import IndexPolicy
 from fastcolst.policies.parameters import Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.soundness import MOST_WINS, check, check_range
 from fastcolst.policies.state import new_counters
-from fastcolst.streams import GOLDEN, key_from, word53
 
 __all__ = ["DoubleThompson", "DoubleThompsonRule"]
 

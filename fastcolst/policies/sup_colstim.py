@@ -16,6 +16,7 @@ from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.kernels.pool import squared_distances
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
+from fastcolst.kernels.splitmix import word
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -37,7 +38,6 @@ from fastcolst.policies.stages.descent import (
 from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
 from fastcolst.policies.stages.state import EXPLORATION, WIDTH, note, teach
 from fastcolst.policies.state import confidence_scale, explore
-from fastcolst.streams import word
 
 __all__ = ["SupCoLSTIM", "SupCoLSTIMRule"]
 
