@@ -73,11 +73,16 @@ class History(NamedTuple):
         history.used[0] = capacity
         return history
 
-    def margins(self, direction: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
-        """z~'direction of all comparisons, up to 512 at a time. O(n d)."""
+    def filled(self) -> Iterator[NDArray[np.float64]]:
+        """All comparisons, up to 512 at a time: views (d + 1, m), the last row the weights."""
         size = int(self.size[0])
         for b, number in enumerate(self.owned[: -(-size // ROWS)]):
-            yield direction @ self.blocks[number, :-1, : min(ROWS, size - b * ROWS)]
+            yield self.blocks[number, :, : min(ROWS, size - b * ROWS)]
+
+    def margins(self, direction: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+        """z~'direction of all comparisons, up to 512 at a time. O(n d)."""
+        for block in self.filled():
+            yield direction @ block[:-1]
 
     def grown(self, n_rows: int) -> Self:
         """The same history, or stack of histories, with room for so many comparisons more in each.

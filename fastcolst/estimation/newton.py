@@ -15,7 +15,7 @@ from fastcolst._blas import one_thread
 from fastcolst._compile import plain
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.passes import pass_over
-from fastcolst.estimation.prediction import predicted_error
+from fastcolst.estimation.prediction import are_few, predicted_error
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Progress, Settings
 from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
 
@@ -29,6 +29,8 @@ LONGEST_LAST_STEP = 0.5
 """Standard errors: after a longer step nobody relies on a prediction instead of a pass."""
 MOST_LEFT = 0.5
 """The share of a step's length that the next may have: where old information leaves more, it is computed anew."""
+FEW_GOAL = 1.0
+"""Standard errors to which theta is solved while answers are few."""
 MOST_MULTIPLIERS = 100
 """Steps on the secular equation, which needs about five; where rounding keeps it from its end, the last is near."""
 
@@ -79,7 +81,8 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
     evidence : Evidence
         The history and the features' scales are read, all else is overwritten.
     tolerance : float
-        Standard errors to which the minimum is wanted; it is found to ``goal`` times that.
+        Standard errors to which the minimum is wanted; it is found to ``goal`` times that, and while answers are few to
+        one standard error.
 
     Notes
     -----
@@ -97,21 +100,23 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
     ----------
     Nocedal, Wright (2006), Numerical optimization, section 4.3, for the secular equation.
     """
-    with one_thread(len(evidence.theta)), np.errstate(all="ignore"):
-        _solved(objective, settings, evidence, tolerance)
+    d = len(evidence.theta)
+    is_rough = plain(are_few)(objective.ridge, evidence.progress[()], d)
+    with one_thread(d), np.errstate(all="ignore"):
+        _solved(objective, settings, evidence, FEW_GOAL if is_rough else settings.goal * tolerance)
 
 
 def maximise(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> Array:
     """As :func:`solve` from theta alone, whatever is warm; returns M = H + mu D^2 before the last step, (d, d)."""
     evidence.progress["warm"] = 0
     with one_thread(len(evidence.theta)), np.errstate(all="ignore"):
-        return _solved(objective, settings._replace(renew_after=0.0), evidence, tolerance)
+        return _solved(objective, settings._replace(renew_after=0.0), evidence, settings.goal * tolerance)
 
 
-def _solved(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> Array:
+def _solved(objective: Objective, settings: Settings, evidence: Evidence, goal: float) -> Array:
     """Search, take the last step if the search is settled, and note how things stand."""
     features, start = evidence.features, Progress(*evidence.progress.item())
-    found = _search(objective, settings, evidence, start, tolerance)
+    found = _search(objective, settings, evidence, start, goal)
     theta, last = found.theta, found.last
     if last.factor is not evidence.factor:
         evidence.factor[:] = last.factor
@@ -144,12 +149,12 @@ def _solved(objective: Objective, settings: Settings, evidence: Evidence, tolera
 
 
 def _search(  # noqa: PLR0915 - one search, in the order of its steps
-    objective: Objective, settings: Settings, evidence: Evidence, start: Progress, tolerance: float
+    objective: Objective, settings: Settings, evidence: Evidence, start: Progress, goal: float
 ) -> Search:
-    """Pass by pass towards the maximum; nothing is changed."""
+    """Pass by pass towards the maximum, to the goal in standard errors; nothing is changed."""
     radius, metric = objective.radius, _metric(objective, evidence)
     scales, built = evidence.features["scale"], evidence.features["built"].copy()
-    goal, unit = settings.goal * tolerance, _unit(objective.model)
+    unit = _unit(objective.model)
     near = start.warm == 1 and start.multiplier == 0.0
     most_old = settings.renew_after * len(scales)
     predicted, third = plain(predicted_error)(settings, start, len(scales)) if near else (math.inf, math.inf)
@@ -171,7 +176,7 @@ def _search(  # noqa: PLR0915 - one search, in the order of its steps
         theta, before = trial, last.decrement
         if renew:
             built, from_built, since_renewal, ratio = theta, 0.0, 0, 0.0
-            last = _ball_step(radius, metric, theta, gradient, information)
+            last = _ball_step(radius, metric, theta, gradient, information, last.multiplier)
         else:
             since_renewal += 1
             from_built = unit * _length(theta - built, scales)
@@ -251,17 +256,19 @@ def _old_step(last: Step, gradient: Array) -> Step:
     return last._replace(step=whitened @ last.factor, decrement=math.sqrt(whitened @ whitened))
 
 
-def _ball_step(radius: float, metric: Array, theta: Array, gradient: Array, information: Array) -> Step:
+def _ball_step(
+    radius: float, metric: Array, theta: Array, gradient: Array, information: Array, multiplier: float
+) -> Step:
     """Step that maximises g'p - p'Hp/2 while |D (theta + p)| <= radius.
 
     p = (H + mu D^2)^-1 (g - mu D^2 theta), with mu = 0 if that lies in the ball; otherwise Newton's method on the
-    secular equation 1/|D (theta + p)| = 1/radius, which converges from below. The decrement is nan when the information
-    is not finite.
+    secular equation 1/|D (theta + p)| = 1/radius from a multiplier nearby, which converges from below, until rounding
+    stops it. The decrement is nan when the information is not finite.
 
     O(d^3). To the diagonal of H a few trillionths are added, so that directions of which the data know nothing, in
     which the gradient is zero, get a step of zero.
     """
-    squares, multiplier, d = metric * metric, 0.0, len(theta)
+    squares, d, off = metric * metric, len(theta), math.inf
     found = Step(np.zeros(d), math.nan, np.zeros((d, d)), 0.0, information)
     for _ in range(MOST_MULTIPLIERS):
         penalised = information.copy()
@@ -277,10 +284,13 @@ def _ball_step(radius: float, metric: Array, theta: Array, gradient: Array, info
         whitened = factor @ (gradient - multiplier * squares * theta)
         found = Step(whitened @ factor, math.sqrt(whitened @ whitened), factor, multiplier, penalised)
         size = _length(theta + found.step, metric)
-        if (multiplier == 0.0 and not size > radius) or abs(size - radius) <= 1e-12 * radius or not size < math.inf:
+        off, before = abs(size / radius - 1.0), off
+        if (multiplier == 0.0 and not size > radius) or off <= 1e-12 or not size < math.inf or before <= off < 1e-3:
             break
         normal = factor @ (squares * (theta + found.step))
-        multiplier = max(0.0, multiplier + size * size / float(normal @ normal) * (size - radius) / radius)
+        square = float(normal @ normal)  # 0 where theta + p is
+        change = size * size / square * (size - radius) / radius if square > 0.0 else -multiplier
+        multiplier = max(0.0, multiplier + change)
     return found
 
 

@@ -29,8 +29,8 @@ DEFAULT_RIDGE = 1.0
 """Where neither the estimator nor its policy says one."""
 MOST_REPEATED = 100
 """A comparison of weight w is learned as w of weight 1, but no more than so many; the rest goes in one step."""
-START_TOLERANCE = 1e-3
-"""Of the exact start, in standard errors: the steps after it add fifty times as much."""
+START_TOLERANCE = 1e-2
+"""Of the exact start, in standard errors: the steps after it add five times as much."""
 
 
 @register
@@ -110,9 +110,10 @@ class OnlineNewtonSteps(NamedTuple):
     def is_stale(self, memory: Any, wanted: bool) -> bool:
         """Whether the exact start is wanted and inexact, or is over and was not solved to its end."""
         progress = memory.progress[()]
-        return (wanted and progress.learned <= self.history and is_inexact(self.settings, memory, START_TOLERANCE)) or (
-            progress.solved < self.history <= progress.learned
-        )
+        if progress.learned > self.history:
+            return bool(progress.solved < self.history)
+        is_over = progress.solved < self.history == progress.learned
+        return is_over or (wanted and is_inexact(self.settings, memory, self.ridge, START_TOLERANCE))
 
     def information_factor(self, memory: Any, otherwise: Any) -> Any:
         """S with S'S = H^-1, which pushes and passes keep."""
@@ -126,16 +127,16 @@ class OnlineNewtonSteps(NamedTuple):
         return float(1.0 / (progress.learned + 2.0))
 
     def refresh(self, model: Any, memory: TestedEvidence) -> None:
-        """Bring theta within a thousandth of a standard error of the maximum; for the start only.
+        """Bring theta within a hundredth of a standard error of the maximum; for the start only.
 
         At its end the information is that of theta, which is kept; and the test of predictions begins.
         """
         objective = Objective(model, self.score, self.ridge, math.inf, True)
+        solve(objective, self.settings, memory.evidence, START_TOLERANCE)
         if memory.progress["learned"] < self.history:
-            solve(objective, self.settings, memory.evidence, START_TOLERANCE)
             _note_the_ridge(memory)
             return
-        maximise(objective, self.settings, memory.evidence, START_TOLERANCE)
+        maximise(objective, self.settings, memory.evidence, START_TOLERANCE)  # from there, and with its information
         _note_the_ridge(memory)
         memory.calibration.sizes[:] = 0
         memory.calibration.least[:] = 0.5

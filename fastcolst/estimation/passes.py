@@ -13,10 +13,13 @@ import numpy as np
 
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf, curvature, pdf, score
-from fastcolst.estimation.history import ROWS
+from fastcolst.estimation.history import ROWS, History
+from fastcolst.estimation.objective import Objective
 
 __all__ = ["gradient_and_information", "pass_over"]
 
+MANY = 200
+"""With more features the information is BLAS's to sum up."""
 LANES = 64
 """Sums into which an inner product over a block is split: of eight products each, 512 = 8 * 64; and 64 = 4 * 4 * 4."""
 
@@ -27,7 +30,34 @@ def pass_over(history: Any, objective: Any, theta: Any, gradient: Any, informati
 
     As :func:`gradient_and_information`, which is what passes over a :class:`fastcolst.estimation.history.History` are.
     """
+    if information.shape[0] > MANY:
+        return _pass_by_blas(history, objective, theta, gradient, information)
     return gradient_and_information(objective.model, objective.score, history, theta, gradient, information)
+
+
+def _pass_by_blas(history: History, objective: Objective, theta: Any, gradient: Any, information: Any) -> int:
+    """The same for many features, of 384 in half the time; without the information the kernel is as fast."""
+    from scipy.linalg.blas import dsyrk  # a tenth of a second, which few features need not pay
+
+    gradient[:] = information[:] = 0.0
+    n_wrong = 0
+    for block in history.filled():
+        rows, weights = block[:-1], block[-1]
+        margins = theta @ rows
+        slopes, curvatures = np.empty((2, margins.size))
+        slopes_and_curvatures(objective.model, objective.score, margins, slopes, curvatures)
+        n_wrong += int(np.count_nonzero(margins <= 0.0))
+        gradient += rows @ (slopes * weights)
+        rooted = rows * np.sqrt(curvatures * weights)
+        dsyrk(1.0, rooted.T, 1.0, information.T, trans=1, overwrite_c=1)  # of C order, its lower triangle
+    information += np.tril(information, -1).T
+    return n_wrong
+
+
+@kernel
+def slopes_and_curvatures(model: Any, kind: int, margins: Any, slopes: Any, curvatures: Any) -> None:
+    """s and w of comparisons at their margins, (m,) each; see :mod:`fastcolst.estimation.objective`."""
+    _slopes_and_curvatures(model, kind, margins, slopes, curvatures)
 
 
 @kernel
@@ -93,10 +123,10 @@ def gradient_and_information(model: Any, kind: int, history: Any, theta: Any, gr
 def _slopes_and_curvatures(model: Any, kind: int, margins: Any, slopes: Any, curvatures: Any) -> None:
     """As :func:`slope_and_curvature`, which a loop would not vectorise: a pass would take three times as long."""
     if kind == 0:
-        for j in range(ROWS):
+        for j in range(margins.size):
             slopes[j], curvatures[j] = score(model, margins[j]), curvature(model, margins[j])
     else:
-        for j in range(ROWS):
+        for j in range(margins.size):
             slopes[j], curvatures[j] = cdf(model, -margins[j]), pdf(model, margins[j])
 
 

@@ -37,28 +37,44 @@ from typing import Any
 
 import numpy as np
 
+from fastcolst._blas import SMALL
 from fastcolst._compile import helper
 
-__all__ = ["is_inexact", "predicted_error"]
+__all__ = ["are_few", "is_inexact", "predicted_error"]
+
+FEW_PER_FEATURE = 5
+"""Answers for each of many features up to which the likelihood has no maximum of its own, or hardly one."""
 
 
 @helper
 def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[float, float]:
     """Distance from the maximum in standard errors, and the part of it that kappa is multiplied by. O(1)."""
     third = progress.moved * (progress.reach + 2.0 * progress.from_built)
-    if progress.returned > settings.most_returned * progress.walked:
+    usual = 3.0 * n_features / max(progress.learned, 1)
+    if progress.returned > (settings.most_returned + usual) * progress.walked:
         return np.inf, float(third)
     error = progress.remaining + progress.kappa * third + progress.lag
     return float((settings.safety + 1.0 / n_features) * error), float(third)
 
 
 @helper
-def is_inexact(settings: Any, evidence: Any, tolerance: float) -> bool:
+def are_few(ridge: float, progress: Any, n_features: int) -> bool:
+    """Whether answers are so few for many features that, without a ridge, theta is followed by pushes alone. O(1)."""
+    return bool(ridge == 0.0 and n_features > SMALL and progress.learned < FEW_PER_FEATURE * n_features)
+
+
+@helper
+def is_inexact(settings: Any, evidence: Any, ridge: float, tolerance: float) -> bool:
     """Whether a pass is due. O(1).
 
-    It is when comparisons came since the last one, and theta is not warm or its predicted error exceeds the tolerance.
+    It is when comparisons came since the last one, and theta is not warm or its predicted error exceeds the tolerance;
+    while answers are few, when they have grown by a twentieth.
     """
-    progress = evidence.progress[()]
+    progress, d = evidence.progress[()], evidence.theta.size
     if progress.solved == progress.learned:
         return False
-    return progress.warm == 0 or not predicted_error(settings, progress, evidence.theta.size)[0] <= tolerance
+    if progress.warm == 0:
+        return True
+    if are_few(ridge, progress, d):
+        return bool(20 * (progress.learned - progress.solved) >= max(progress.solved, d))
+    return bool(not predicted_error(settings, progress, d)[0] <= tolerance)

@@ -9,6 +9,7 @@ import numpy as np
 from fastcolst._compile import helper
 from fastcolst.estimation.history import append, has_room
 from fastcolst.estimation.objective import slope_and_curvature
+from fastcolst.estimation.prediction import are_few
 from fastcolst.kernels.linalg import dot, rank_one_inverse, unwhiten, whiten_contrast
 
 __all__ = ["implicit_slope", "keep", "learn_by_push", "push", "unlearn"]
@@ -57,6 +58,7 @@ def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, we
     will_do = not (has_new_feature and objective.ridge == 0.0) and (
         not (has_new_scale and objective.scaled)
         or (progress.multiplier == 0.0 and _is_well_inside(objective, evidence.theta, features))
+        or are_few(objective.ridge, progress, contrast.size)
     )
     will_do = will_do and push(objective, evidence, contrast, share, weight, limit)
     progress.warm = 1 if will_do else 0
