@@ -25,6 +25,7 @@ from fastcolst.policies.state import LinearState
 # --- what the cache must give -------------------------------------------------------------------------------
 
 USE_EVERYTHING = """
+import sys
 import numpy as np
 import fastcolst as fc
 policy = fc.CoLSTIM(2, ridge=1.0, rng=1, estimator="sgd")
@@ -33,7 +34,7 @@ policy.update(duel, True)
 scenario = fc.Scenario.hard(n_arms=3, n_features=2)
 result = fc.simulate({"random": fc.UniformPairs()}, scenario, 50, rng=1)
 answer = [duel.first, duel.second, policy.probability([1.0, 0.0], [0.0, 1.0]),
-          result.average_regret["random"].tolist(), policy.theta.tolist()]
+          result.average_regret["random"].tolist(), policy.theta.tolist(), "numba.np.linalg" in sys.modules]
 """
 
 
@@ -54,7 +55,8 @@ def test_a_second_process_compiles_nothing(warm):
     assert set(first["hits"].values()) == {0}
     assert second["misses"] == first["hits"]
     assert second["hits"] == first["misses"]
-    assert second["answer"] == first["answer"]
+    assert second["answer"][:-1] == first["answer"][:-1]
+    assert (first["answer"][-1], second["answer"][-1]) == (True, False)  # what can be compiled is not even looked up
     assert first["warnings"] == second["warnings"] == []
     assert second["info"]["entries"] == sum(second["hits"].values()) == len(sandbox.files())
     assert second["info"]["bytes"] == sum(map(len, sandbox.files().values()))

@@ -12,6 +12,7 @@ from typing import Any
 import numba
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 
 from fastcolst._compile import cache
 from fastcolst._compile.digest import PACKAGE, users_code
@@ -50,7 +51,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         users = users_code(sig)
         if not self._enabled or users is None:
             return None
-        target_context.refresh()  # or it does not know its own functions yet
+        rtsys.initialize(target_context)  # all that machine code needs: to learn what can be compiled takes 0.25 s
         data = cache.load(*self._entry(sig, target_context.codegen(), users))
         return None if data is None else CompileResult._rebuild(target_context, *data)
 
