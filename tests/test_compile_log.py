@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 import sys
@@ -97,6 +98,32 @@ def test_the_time_of_threads_that_wait_for_another_counts_once():
     for thread in threads:
         thread.join()
     assert 0.2 <= watch.seconds < 0.8 and watch.at_work == 0
+
+
+def test_no_garbage_is_collected_while_anybody_compiles():
+    watch, seen = _Watch(), [gc.isenabled()]
+    with watch.compiling():
+        seen.append(gc.isenabled())
+        with watch.compiling():
+            pass
+        seen.append(gc.isenabled())
+    seen.append(gc.isenabled())
+    assert seen == [True, False, False, True]
+    gc.disable()  # as a service may, which wants it to stay so
+    try:
+        with watch.compiling():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_child_of_a_process_that_compiles_collects_garbage():
+    watch = _Watch()
+    with watch.compiling():
+        watch.forget()
+        assert gc.isenabled() and watch.at_work == 0
+        watch.at_work = 1  # as in the parent
 
 
 def test_counts_read_as_a_sentence():
