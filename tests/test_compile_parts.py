@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
 
 import fastcolst as fc
-from fastcolst._compile.flags import FLAGS, PART, PLAIN
+from fastcolst._compile import helper
+from fastcolst._compile.flags import FLAGS, PART, PLAIN, WHOLE
 from fastcolst.comparison import cdf
 
 
@@ -34,6 +37,45 @@ def test_what_is_only_linked_into_kernels_has_no_machine_code_of_its_own():
     name = part.overloads[types].fndesc.llvm_func_name
     assert library.get_pointer_to_function(name) == 0
     assert not part.targetctx.codegen()._engine.is_symbol_defined(name)  # no call in this process may come upon it
+
+
+class Compilations(event.Listener):
+    """Counts how often functions are compiled, by their names."""
+
+    def __init__(self) -> None:
+        self.names: Counter[str] = Counter()
+
+    def on_start(self, event: Any) -> None:
+        self.names[event.data["dispatcher"].py_func.__name__] += 1
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@helper
+def _part(x: float) -> float:
+    return x + 1.0
+
+
+@helper
+def _part_of_parts(x: float) -> float:
+    return _part(x)
+
+
+def _whole(x: float) -> float:
+    return _part(x) + _part_of_parts(x)
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
+def test_a_part_is_compiled_once_for_a_kernel_and_for_its_parts():
+    counted = Compilations()
+    event.register("numba:compile", counted)
+    try:
+        assert numba.njit(**FLAGS, **WHOLE)(_whole)(1.0) == 4.0
+    finally:
+        event.unregister("numba:compile", counted)
+    assert counted.names == {"_whole": 1, "_part": 1, "_part_of_parts": 1}
 
 
 def choose_and_learn(n_rounds: int) -> None:

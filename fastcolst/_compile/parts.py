@@ -7,6 +7,7 @@ from typing import Any
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.targetconfig import ConfigStack
 
 __all__ = ["COMPILER_LOCK", "KernelCompiler", "PartCompiler"]
 
@@ -55,6 +56,11 @@ class PartCompiler(Compiler):  # type: ignore[misc]
 
 class KernelCompiler(Compiler):  # type: ignore[misc]
     """Compiles what Python calls, and gives its code the environments of the parts that were linked into it."""
+
+    def define_pipelines(self) -> Any:
+        # Numba compiles a part once for each set of flags that a caller has: this is where those of kernels differ
+        ConfigStack().top().no_cpython_wrapper = True
+        return super().define_pipelines()
 
     def compile_extra(self, function: Any) -> Any:
         compiled = super().compile_extra(function)
