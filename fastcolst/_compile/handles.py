@@ -73,7 +73,12 @@ def _compiled_handle(value: Any) -> Any:
     handle_type = _handle_type(value)
     if handle_type is value:
         return lambda value: value
-    lines = "\n".join(f"    made.{name} = handle(value.{name})" for name in value.instance_class._fields)
+    fields = zip(value.instance_class._fields, value.types, strict=True)
+    inner = {name for name, field in fields if _handle_type(field) is not field}
+    lines = "\n".join(
+        f"    made.{name} = handle(value.{name})" if name in inner else f"    made.{name} = value.{name}"
+        for name in value.instance_class._fields
+    )
     scope = {"handle": handle, "handle_type": handle_type, "new": structref.new}
     source = f"def make(value):\n    made = new(handle_type)\n{lines}\n    return made"
     exec(source, scope)  # noqa: S102  the names of the fields are known here only

@@ -34,7 +34,6 @@ __all__ = [
     "exploration_end_is_due",
     "explore",
     "horizon_of",
-    "is_explored",
     "linear_state",
     "new_counters",
     "update_linear",
@@ -64,7 +63,7 @@ COUNTERS = np.dtype(
 
 chosen: rounds in which arms were chosen. answered: answers learned. logged: comparisons learned from logs, which count
 towards the exploration. exploration_rounds: tau. enough: how many comparisons in a row of a difference that M knew
-before end the exploration sooner, 0 for none (see :func:`is_explored`); known: how many there were of late.
+before end the exploration sooner, 0 for none (see :func:`exploration_end_is_due`); known: how many there were of late.
 exploration_end: rounds chosen when the exploration ended; -1 before.
 factored: 1 when the Gram matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it
 was last tested for that. position: 1 where the last coordinate is that of the arm shown first, 0 in contexts and 1 in
@@ -230,35 +229,29 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
 
 
 @helper
-def is_explored(counters: Any) -> bool:
-    """Whether the exploration has been long enough, apart from M, which must be invertible. ``counters`` is a record.
+def exploration_end_is_due(counters: Any) -> bool:
+    """True when the exploration goes on only until somebody calls :func:`end_exploration`. ``counters`` is a record.
 
-    That is after tau rounds and comparisons from logs, or, with ``exploration_rounds="auto"``, as soon as M is well
+    It ends after tau rounds and comparisons from logs, or, with ``exploration_rounds="auto"``, as soon as M is well
     conditioned for every direction that is shown: when d comparisons in a row had z' M^-1 z <= 1, with M from before
     each of them. M then knew their differences at least as well as one comparison of just these two arms would have
     told them. The rule does not depend on the features' units, and asks nothing about directions that no pair has.
+
+    M must be invertible for that, and to say how well it is conditioned: :func:`end_exploration` is called to factor it
+    too.
 
     Notes
     -----
     O(1): an answer computes z' M^-1 z anyway.
     """
-    is_known = counters.enough > 0 and counters.known >= counters.enough
-    return bool(is_known or counters.chosen + counters.logged >= counters.exploration_rounds)
-
-
-@helper
-def exploration_end_is_due(counters: Any) -> bool:
-    """True when the exploration goes on only until somebody calls :func:`end_exploration`. ``counters`` is a record.
-
-    Where M must be invertible to say how well it is conditioned, :func:`end_exploration` is called to factor it too.
-    """
     if counters.exploration_end >= 0:
         return False
-    if counters.factored == 1:
-        return is_explored(counters)
     seen = counters.chosen + counters.logged
-    may_be_invertible = counters.enough > 0 and seen >= counters.enough
-    return bool(counters.untested == 1 and (may_be_invertible or is_explored(counters)))
+    looks = counters.enough > 0
+    is_due = seen >= counters.exploration_rounds or (looks and counters.known >= counters.enough)
+    if counters.factored == 0:
+        is_due = counters.untested == 1 and (is_due or (looks and seen >= counters.enough))
+    return bool(is_due)
 
 
 def end_exploration(state: Any) -> bool:
@@ -288,6 +281,6 @@ def end_exploration(state: Any) -> bool:
             return True
         state.factor[:] = factor
         counters["factored"] = 1
-    if plain(is_explored)(counters[()]):
+    if plain(exploration_end_is_due)(counters[()]):
         counters["exploration_end"] = counters["chosen"]
     return True
