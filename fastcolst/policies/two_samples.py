@@ -16,11 +16,11 @@ from fastcolst._registry import register
 from fastcolst.estimation.protocol import check_information, information_factor
 from fastcolst.kernels.linalg import unwhiten
 from fastcolst.kernels.selection import all_finite, among_equals, argmax, tie_key
+from fastcolst.kernels.splitmix import word
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields, unless_ridge
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import explore, update_linear
-from fastcolst.streams import word
 
 __all__ = ["TwoSamples", "TwoSamplesRule"]
 
