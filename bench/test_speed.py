@@ -16,7 +16,7 @@ import pytest
 
 import fastcolst as fc
 from fastcolst import reference
-from fastcolst.policies.protocol import draw_block, select
+from fastcolst.policies.protocol import draw, select
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from inside import index_twin_of, rule_of, state_of
@@ -121,7 +121,7 @@ def choice_seconds(policy, n_arms, n_rounds=2000):
     raw = np.empty((len(chunk.best), rule.n_raw(n_arms)))
     rng = np.random.default_rng(1)
     for row in raw:
-        draw_block(rule, rng, row)
+        draw(rule, rng, row)
     work = np.empty(rule.work_shape(n_arms, D))
     return best(lambda: choices(rule, state, chunk, raw, work), repeats=15) / len(chunk.best)
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.random import Generator
 
 from fastcolst._checks import brief, check_generator, margins, plain_text, sample_size
-from fastcolst._compile import generic, in_kernels, kernel, registered, times_power_of_two
+from fastcolst._compile import fill_exponential, fill_normal, generic, kernel, registered
 from fastcolst._registry import METHODS, MODEL, known, register, with_defaults
-from fastcolst.kernels.special import erfcx, log
+from fastcolst.kernels.special import erfcx, exp, log
 
 __all__ = ["BradleyTerry", "ExponentialNoise", "Thurstone", "comparison_model"]
 
@@ -33,44 +33,6 @@ C = TypeVar("C", bound=type)
 _SQRT2 = math.sqrt(2.0)
 _SQRT2PI = math.sqrt(2.0 * math.pi)
 _TINY = float(np.finfo(np.float64).tiny)
-
-
-# --- the exponential ----------------------------------------------------------------------------------------
-
-_LOG2E = 1.4426950408889634
-_LN2_HIGH = 6.93147180369123816490e-01  # ends in zeros, so that its product with a power is exact
-_LN2_LOW = 1.90821492927058770002e-10
-_ROUND = 6755399441055744.0  # adding and subtracting 1.5 * 2^52 rounds to a whole number
-
-
-def _exponential(x: float) -> float:
-    """exp(x) to an ulp or two, 0 below -708: 2^k times the Taylor polynomial of exp(x - k log 2) of degree 13.
-
-    No table and no branch: loops over it vectorise, which a call of the C library does not.
-    """
-    inside = min(max(x, -708.0), 709.0)
-    power = (inside * _LOG2E + _ROUND) - _ROUND
-    r = (inside - power * _LN2_HIGH) - power * _LN2_LOW
-    r2 = r * r  # groups of four terms: one long sum would wait for each of its terms
-    r4 = r2 * r2
-    low = (0.5 + 1.6666666666666666e-01 * r) + (4.1666666666666664e-02 + 8.333333333333333e-03 * r) * r2
-    middle = (1.388888888888889e-03 + 1.984126984126984e-04 * r) + (
-        2.48015873015873e-05 + 2.7557319223985893e-06 * r
-    ) * r2
-    high = (2.755731922398589e-07 + 2.505210838544172e-08 * r) + (
-        2.08767569878681e-09 + 1.6059043836821613e-10 * r
-    ) * r2
-    p = 1.0 + (r + r2 * (low + r4 * (middle + r4 * high)))
-    value = times_power_of_two(p, power)
-    value = 0.0 if x < -708.0 else value
-    value = np.inf if x > 709.0 else value
-    return x if np.isnan(x) else value
-
-
-@in_kernels(_exponential)
-def exp(x: Any) -> Any:
-    """exp(x); in kernels a version that vectorises."""
-    return np.exp(x)
 
 
 # --- what kernels call --------------------------------------------------------------------------------------
@@ -120,9 +82,16 @@ def curvature(self: Any, u: Any) -> Any:
 def raw(self: Any, rng: Any) -> Any:
     """One raw variate, standard exponential or standard normal.
 
-    Kernels draw one by one. Python draws the same numbers in a block, by the method itself: ``model.raw(rng, size)``.
+    Python draws the same numbers in a block, by the method itself: ``model.raw(rng, size)``.
     """
     raise TypeError(f"{type(self).__name__} has no method raw")
+
+
+@generic
+def fill_raw(self: Any, rng: Any, out: Any) -> None:
+    """Fill a vector (n,) float64 with raw variates. A model without this method gets them one by one."""
+    for i in range(out.size):
+        out[i] = raw(self, rng)
 
 
 @generic
@@ -238,6 +207,10 @@ class BradleyTerry(NamedTuple):
         """Standard exponential variates."""
         return rng.standard_exponential(size)
 
+    def fill_raw(self, rng: Any, out: Any) -> None:
+        """The same variates into a vector."""
+        fill_exponential(rng, out)
+
     def perturb(self, value: Any) -> Any:
         """Gumbel(0, scale) noise, -scale log(E) of a standard exponential E."""
         return -self.scale * log(np.maximum(value, _TINY))
@@ -330,6 +303,10 @@ class Thurstone(NamedTuple):
         """Standard normal variates."""
         return rng.standard_normal(size)
 
+    def fill_raw(self, rng: Any, out: Any) -> None:
+        """The same variates into a vector."""
+        fill_normal(rng, out)
+
     def perturb(self, value: Any) -> Any:
         """Noise N(0, sigma^2) of a standard normal value."""
         return self.sigma * value
@@ -414,6 +391,10 @@ class ExponentialNoise(NamedTuple):
     def raw(self, rng: Generator, size: Any = None) -> Any:
         """Standard exponential variates."""
         return rng.standard_exponential(size)
+
+    def fill_raw(self, rng: Any, out: Any) -> None:
+        """The same variates into a vector."""
+        fill_exponential(rng, out)
 
     def perturb(self, value: Any) -> Any:
         """Noise Exp(rate) of a standard exponential value."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from fastcolst import reference
 from fastcolst.estimation.protocol import information_factor
 from fastcolst.kernels.splitmix import key_from
 from fastcolst.policies import double_thompson
+from fastcolst.policies.kernels import NOT_FINITE_CODE
 from fastcolst.policies.learned import Learned
 from fastcolst.policies.pending import Pending, Rounds
+from fastcolst.policies.protocol import draw
 
-SCRATCH = frozenset({"scratch", "_is_noted", "_buffers", "_drawn_for", "_unused"})
+SCRATCH = frozenset({"scratch", "_is_noted", "_buffers", "_unused"})
 """What means nothing between calls."""
 
 TOKENS = frozenset({"epoch", "last_self", "_epochs", "_first_rounds"})
@@ -130,9 +133,25 @@ def choice_for(policy: fc.Policy, contexts: np.ndarray, raw: np.ndarray) -> tupl
     policy = copy.copy(policy)
     policy._buffers = policy._new_buffers(*contexts.shape)
     policy._buffers.raw[:] = raw[: policy._buffers.raw.size]
-    policy._drawn_for = policy.round + 1
+    policy._buffers.drawn_for[0] = policy.round + 1
     duel = policy.select(contexts)
     return duel.first, duel.second
+
+
+@contextmanager
+def failing_choices(policy: fc.Policy) -> Iterator[None]:
+    """Meanwhile the policy's choices fail, as where a width overflows: its numbers are drawn by then."""
+
+    def fail(_agent: Any, _contexts: Any, _largest: float, buffers: Any) -> int:
+        draw(policy._rule, policy._rng, buffers.raw)
+        buffers.drawn_for[0] = policy.round + 1
+        return NOT_FINITE_CODE
+
+    policy._direct_choose = fail
+    try:
+        yield
+    finally:
+        policy._direct_choose = None
 
 
 def interrupted(call: Callable[[], object], after: int, files: Collection[str] = ()) -> bool:

@@ -778,6 +778,21 @@ def test_a_first_choice_that_fails_settles_nothing():
     assert arrays(policy) == arrays(twin) and policy.status == "exploring"  # tau is 4
 
 
+@pytest.mark.parametrize("call", ["select", "select_batch", "data frame"])
+def test_a_warning_points_at_the_line_that_called(call: str) -> None:
+    """However deep in the policy it arises: here on account of a long exploration, and of a singular M after it."""
+    pd = pytest.importorskip("pandas")
+    policy = CoLSTIM(2, n_arms=600, rng=0)
+    calls = {
+        "select": lambda: policy.select(np.ones((600, 2))),
+        "select_batch": lambda: policy.select_batch(np.ones((600, 2)), size=2),
+        "data frame": lambda: policy.select(pd.DataFrame(np.ones((600, 2)))),
+    }
+    with pytest.warns(UserWarning, match="the exploration is") as caught:
+        calls[call]()
+    assert [one.filename for one in caught] == [__file__]
+
+
 def test_duels_that_were_never_shown_are_refused():
     policy = CoLSTIM(2, rng=1)
     duel = policy.select(np.eye(2))

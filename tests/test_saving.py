@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inside import snapshot
+from inside import failing_choices, snapshot
 from twins import INFORMED, LINEAR, MODELS, SAMPLERS, taken_by
 
 import fastcolst as fc
@@ -161,19 +161,13 @@ def test_many_restarts_keep_one_epoch_for_each_that_showed_something(tmp_path):
     assert policy.pending == 0
 
 
-def test_numbers_drawn_and_not_used_are_used_after_a_restart(tmp_path, monkeypatch):
-    """A choice that was interrupted has drawn its round's numbers: the stream goes neither back nor on."""
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
+def test_numbers_drawn_and_not_used_are_used_after_a_restart(tmp_path):
+    """A choice that failed has drawn its round's numbers: the stream goes neither back nor on."""
     policies = [fc.CoLSTIM(D, ridge=1.0, estimator="sgd", rng=1) for _ in range(3)]
     for restarts, policy in enumerate(policies):
         play(policy, 30, [])
-        with monkeypatch.context() as patch:
-            patch.setattr("fastcolst.policies.policy.choose", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                policy.select(CONTEXTS[0])
+        with failing_choices(policy), pytest.raises(ValueError, match="overflows"):
+            policy.select(CONTEXTS[0])
         for _ in range(restarts):
             policies[restarts] = saved(policies[restarts], tmp_path)
         assert held(policies[restarts]) == held(policies[0]) and held(policy)["header"]["drawn_for"] == [N, D]

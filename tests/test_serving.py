@@ -30,6 +30,54 @@ def shown(policy, n):
     return [policy.select(CONTEXTS[policy.round % len(CONTEXTS)]) for _ in range(n)]
 
 
+def test_a_duel_keeps_its_contrast_whatever_becomes_of_the_contexts():
+    """It is copied for whoever asks first, and nobody's writing to it teaches the policy anything else."""
+    policy, twin = policy_of(), policy_of()
+    contexts = CONTEXTS[0].copy()
+    early, late = twin.select(contexts), policy.select(contexts)
+    contrast = contexts[late.first] - contexts[late.second]
+    contexts[:] = 7.0
+    shown(policy, 3)
+    assert late.contrast.tobytes() == contrast.tobytes() == early.contrast.tobytes()
+    assert late.contrast is late.contrast and not late.contrast.flags.writeable
+    late.contrast.setflags(write=True)
+    late.contrast[:] = 9.0
+    policy.update(late, True)
+    twin.update(early, True)
+    assert policy.theta.tobytes() == twin.theta.tobytes()
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda duel: pickle.loads(pickle.dumps(duel))])
+def test_a_copy_of_a_duel_that_nobody_asked_for_its_contrast_has_it(again):
+    policy = policy_of()
+    duel = policy.select(CONTEXTS[0])
+    twin = again(duel)
+    assert twin == duel and twin.contrast.tobytes() == duel.contrast.tobytes()
+    policy.update(twin, True)
+    with pytest.raises(AttributeError):
+        duel.first = 3
+    with pytest.raises(AttributeError):
+        duel.contrast = np.zeros(3)
+    assert not hasattr(duel, "anything")
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1e140, 1e145])
+def test_a_request_that_is_refused_in_any_round_costs_nothing(wrong):
+    """Rounds in which something is due beforehand, the first one, the sixty-fourth, look at the numbers themselves."""
+    policy, twin = policy_of(exploration_rounds=5), policy_of(exploration_rounds=5)
+    for contexts in CONTEXTS[:70]:
+        bad = contexts.copy()
+        bad[3, 1] = wrong
+        before = snapshot(policy)
+        with pytest.raises(ValueError, match=r"^contexts(\[3, 1\] is| has entries up to)"):
+            policy.select(bad)
+        assert snapshot(policy) == before
+        duel, same = policy.select(contexts), twin.select(contexts)
+        assert (duel.first, duel.second, duel.round) == (same.first, same.second, same.round)
+        policy.update(duel, True)
+        twin.update(same, True)
+
+
 COPIES = {
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,

@@ -215,7 +215,7 @@ def test_a_whole_weight_is_so_many_wins(name):
         for _ in range(2):  # once more each, and then for good
             lone = twin._pending.known(same)
             twin.update(same, t % 3 > 0)
-            twin._pending.note(lone)
+            twin._pending._asked[same.round] = lone
         twin.update(same, t % 3 > 0)
     ours, theirs = index_twin_of(policy), index_twin_of(twin)
     np.testing.assert_array_equal(ours.wins, theirs.wins)

@@ -16,7 +16,8 @@ Five decorators serve the whole package:
     functions, so that one kernel source serves every combination.
 
 ``flags`` holds the options of all compiled functions, ``cache`` keeps machine code on disk, ``digest`` tells whether a
-user's code is what it was, ``compile_log`` what was compiled, and ``handles`` pass a policy's rule and state.
+user's code is what it was, ``compile_log`` what was compiled, ``handles`` pass a policy's rule and state, and ``fills``
+fill vectors with random numbers.
 ``parts``, how functions that kernels call are linked into them, and ``entries``, the cache as Numba asks for it, use
 Numba's internals: they are imported only where its version was tested, and not at all with ``FASTCOLST_PLAIN_NUMBA=1``.
 """
@@ -29,6 +30,7 @@ from fastcolst._compile.decorators import (
     COMPILER_LOCK,
     KERNELS,
     as_written,
+    direct,
     generic,
     helper,
     in_kernels,
@@ -40,6 +42,7 @@ from fastcolst._compile.decorators import (
     registered,
 )
 from fastcolst._compile.digest import PACKAGE, code_digest, is_versioned
+from fastcolst._compile.fills import fill_exponential, fill_normal, fill_uniform
 from fastcolst._compile.flags import PLAIN
 from fastcolst._compile.handles import handle, make_agent, shared_fields, slot
 from fastcolst._compile.intrinsics import times_power_of_two
@@ -56,6 +59,10 @@ __all__ = [
     "cache_info",
     "clear_cache",
     "code_digest",
+    "direct",
+    "fill_exponential",
+    "fill_normal",
+    "fill_uniform",
     "generic",
     "handle",
     "helper",

@@ -23,6 +23,7 @@ __all__ = [
     "COMPILER_LOCK",
     "KERNELS",
     "as_written",
+    "direct",
     "generic",
     "helper",
     "in_kernels",
@@ -119,6 +120,20 @@ def kernel(function: F) -> F:
         compiled.compile = watched(compiled)
     KERNELS.append(compiled)
     return compiled  # type: ignore[no-any-return]
+
+
+def direct(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """A kernel as a call for arguments of these types and no others, compiled or loaded now.
+
+    Calls go to the machine code without a look at the arguments, which takes Numba 0.5 us for a handle: whoever calls
+    vouches for their types, of arrays for number type, order, alignment and leave to write.
+    """
+    if PLAIN or numba.config.DISABLE_JIT:
+        return kernel
+    signature = tuple(map(numba.typeof, arguments))
+    made = kernel.overloads.get(signature)  # type: ignore[attr-defined]
+    entry: Callable[..., Any] = kernel.compile(signature) if made is None else made.entry_point  # type: ignore[attr-defined]
+    return entry
 
 
 def in_kernels(compiled: Callable[..., Any]) -> Callable[[F], F]:

@@ -1,4 +1,4 @@
-"""Arguments that cost nothing to pass: a rule, a state and the arrays of each behind one handle."""
+"""Arguments that cost little to pass: a policy's rule, state and generator, and all their arrays, as one handle."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ __all__ = ["Agent", "HandleType", "handle", "make_agent", "shared_fields", "slot
 
 
 class AgentType(types.StructRef):  # type: ignore[misc]
-    """The type of an :class:`Agent`, which holds the types of its rule and its state."""
+    """The type of an :class:`Agent`, which holds the types of its parts."""
 
     def preprocess_fields(self, fields: Any) -> Any:
         return tuple((name, types.unliteral(type_)) for name, type_ in fields)
 
 
 class Agent(structref.StructRefProxy):  # type: ignore[misc]
-    """A rule and a state under one handle, for kernels.
+    """A rule, a state and a generator under one handle, for kernels.
 
     Numba works out the type of a NamedTuple at every call, a microsecond for each one that is nested in it: seven for a
-    rule and a state. A handle knows its type. The arrays of the state are shared, not copied.
+    rule and a state, and as many for a generator. A handle knows its type. The arrays of the state are shared, not
+    copied.
     """
 
     __slots__ = ()
 
 
 structref.register(AgentType)
-structref.define_proxy(Agent, AgentType, ["rule", "state"])
+structref.define_proxy(Agent, AgentType, ["rule", "state", "rng"])
 
 
 class HandleType(types.StructRef):  # type: ignore[misc]
@@ -137,8 +138,8 @@ overload_in_kernels(slot, _compiled_slot)
 
 
 @kernel
-def _agent(rule: Any, state: Any) -> Any:
-    return Agent(rule, handle(state))
+def _agent(rule: Any, state: Any, rng: Any) -> Any:
+    return Agent(rule, handle(state), rng)
 
 
 class _PlainAgent(NamedTuple):
@@ -146,8 +147,9 @@ class _PlainAgent(NamedTuple):
 
     rule: Any
     state: Any
+    rng: Any
 
 
-def make_agent(rule: Any, state: Any) -> Any:
-    """The handle by which kernels know a rule and a state."""
-    return _PlainAgent(rule, state) if numba.config.DISABLE_JIT else _agent(rule, state)
+def make_agent(rule: Any, state: Any, rng: Any) -> Any:
+    """The handle by which kernels know a rule, a state and the generator that a policy draws from."""
+    return _PlainAgent(rule, state, rng) if numba.config.DISABLE_JIT else _agent(rule, state, rng)

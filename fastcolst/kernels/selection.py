@@ -15,6 +15,7 @@ from fastcolst.kernels.splitmix import GOLDEN, word
 
 __all__ = [
     "all_finite",
+    "all_moderate",
     "all_rows_finite",
     "among_equals",
     "argmax",
@@ -200,6 +201,16 @@ def all_finite(values: Any) -> bool:
     bad = 0
     for j in range(values.size):
         bad += not abs(values[j]) < np.inf
+    return bad == 0
+
+
+@helper
+def all_moderate(rows: Any, largest: float) -> bool:
+    """True when every entry of a matrix is finite and below ``largest`` in size. O(m d), fast where rows are long."""
+    bad = 0
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            bad += not abs(rows[i, k]) < largest
     return bad == 0
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import brief, looked_at, outcome, positive_numbers
+from fastcolst._compile import direct
 from fastcolst.estimation.memory import rewind, snapshot
-from fastcolst.estimation.protocol import OVERFLOW
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW
 from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import learn_answer
 from fastcolst.policies.learned import Learned, checked_rater
@@ -112,7 +113,9 @@ class Answering(Simulated):
             self._catch_up()
             try:
                 for answer in batch.values():
-                    self._learn(answer)
+                    self._learn(*answer)
+                    if self._exploring:  # it may have been the last answer that was wanted for that
+                        self._end_exploration()
                 self._pending.drop_all(batch)
             except BaseException:
                 self._pending.go_back(book)
@@ -132,18 +135,22 @@ class Answering(Simulated):
             batch[round_] = Answer(asked, share, weight, rater)
         return batch
 
-    def _learn(self, answer: Answer) -> None:
-        """Learn one answer, and end the exploration if it was the last that was wanted for that."""
-        asked, share, weight, rater = answer
+    def _learn(self, asked: Asked, share: float, weight: float, rater: str | int | None) -> None:
+        """Learn one answer, and note who gave it."""
         contrast = shown_first(asked.contrast) if self._position else asked.contrast
-        while code := learn_answer(self._agent, asked.code, asked.n_arms, contrast, share, weight):
+        while True:
+            if self._direct_learn is None:
+                values = asked.code, asked.n_arms, contrast, share, weight
+                self._direct_learn = direct(learn_answer, self._agent, *values)
+            code = self._direct_learn(self._agent, asked.code, asked.n_arms, contrast, share, weight)
+            if code == LEARNED:
+                break
             if code == OVERFLOW:
+                self._answering = None
                 raise overflow(asked.duel, weight)
             self._make_ready(code, 1)
         if self._n_kept is not None:
             self._learned.note(asked.duel.round, share, rater, self._n_kept.item())
-        if self._exploring:
-            self._end_exploration()
 
     def _end_interrupted(self) -> int:
         """End an update that Ctrl-C stopped: where the kernel had learned the answer, note that.

@@ -74,16 +74,18 @@ class Batches(Simulated):
         with self._lock:
             # a warning that was given stays given: its flag is not taken back
             attributes = {k: v for k, v in vars(self).items() if not k.startswith("_warned")}
-            before, noise, raw = snapshot(self._state), self._rng.bit_generator.state, self._buffers.raw.copy()
+            before, noise = snapshot(self._state), self._rng.bit_generator.state
+            drawn = self._buffers.drawn_for.copy(), self._buffers.raw.copy()
             book = self._pending.kept()
             try:
+                self._pending.begin_copies()
                 chosen = self._choose_all(pools)
-                self._pending.note_all(chosen)
             except BaseException:
                 rewind(before)
                 vars(self).update(attributes)
                 self._start(self._rule, before)
-                self._rng.bit_generator.state, self._buffers.raw[:] = noise, raw
+                self._rng.bit_generator.state = noise
+                self._buffers.drawn_for[:], self._buffers.raw[:] = drawn
                 self._pending.go_back(book)
                 raise
             return [asked.duel for asked in chosen]
@@ -105,7 +107,7 @@ class Batches(Simulated):
                             self._count_on(asked)
                     n_counted = len(chosen)
                 contexts = arms.contexts
-                chosen.append(self._asked(self._choose(contexts, arms), len(contexts), arms))
+                chosen.append(self._show(self._choose(contexts, arms), len(contexts), arms))
         finally:
             for matrix, copy in kept:
                 matrix[...] = copy
@@ -126,7 +128,7 @@ class Batches(Simulated):
 
         def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int: ...
 
-        def _asked(self, code: int, n_arms: int, arms: Arms | None) -> Asked: ...
+        def _show(self, code: int, n_arms: int, arms: Arms | None) -> Asked: ...
 
         def _start(self, rule: Any, state: Any) -> None: ...
 

@@ -41,7 +41,7 @@ class IndexPolicy(BlindPolicy):
             raise TypeError(
                 f"{type(self._state).__name__} lacks the method only; one is wanted where only some arms are available"
             )
-        return make_agent(self._rule, only(rows))
+        return make_agent(self._rule, only(rows), self._rng)
 
     def _settle(self, n_arms: int, n_features: int) -> Any:
         if self._n_arms is not None:

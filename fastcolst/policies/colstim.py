@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._checks import answer, brief, count, number, plain_text
-from fastcolst._compile import helper
+from fastcolst._compile import fill_uniform, helper
 from fastcolst._registry import register
-from fastcolst.comparison import comparison_model, pdf, perturb
-from fastcolst.comparison import raw as raw_variate
+from fastcolst.comparison import comparison_model, fill_raw, pdf, perturb
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.kernels.splitmix import word
 from fastcolst.policies.linear import LinearPolicy
@@ -61,16 +60,9 @@ class CoLSTIMRule(NamedTuple):
         return n_features + 3, n_arms
 
     def draw(self, rng: Any, raw: Any) -> None:
-        """Draw one round's numbers one by one."""
-        raw[0] = rng.random()
-        raw[1] = rng.random()
-        for i in range(2, raw.size):
-            raw[i] = raw_variate(self.perturbation, rng)
-
-    def draw_block(self, rng: Any, raw: Any) -> None:
-        """Draw the same numbers in blocks, which is how Python does it fast."""
-        rng.random(out=raw[:2])
-        raw[2:] = self.perturbation.raw(rng, raw.size - 2)
+        """Draw one round's numbers."""
+        fill_uniform(rng, raw[:2])
+        fill_raw(self.perturbation, rng, raw[2:])
 
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """Lines 2 and 5 to 15. O(n d^2)."""

@@ -15,7 +15,7 @@ from fastcolst.streams import FORK, entropy_of, label_key
 
 __all__ = ["Copied"]
 
-MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_lock", "_n_kept"})
+MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_direct_choose", "_direct_learn", "_lock", "_n_kept"})
 """Attributes that a copy has of its own."""
 
 
@@ -90,6 +90,7 @@ class Copied(Simulated):
         last = twin._chosen.item()
         key = FORK, last, *label_key(repr(name))  # 1 is not "1"
         twin._begin_stream(entropy_of(SeedSequence(twin._entropy, spawn_key=key)))
+        twin._start(twin._rule, twin._state)
         twin._pending, twin._answering = Pending(twin._pending.most, last), None
         return twin
 

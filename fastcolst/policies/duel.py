@@ -20,6 +20,7 @@ __all__ = [
     "Asked",
     "ChoiceError",
     "DiscardedError",
+    "Draft",
     "Duel",
     "ForeignDuelError",
     "MalformedDuelError",
@@ -65,8 +66,36 @@ def parsed(token: str) -> tuple[str, int] | None:
     return None if found is None else (found[1], int(found[2]))
 
 
+class Shown:
+    """What the contrast of a duel is copied from once somebody asks for it; most never do."""
+
+    __slots__ = ("_source",)
+    _source: NDArray[np.float64]
+
+
+class _CopiedLate:
+    """The field ``contrast``: a copy, since who holds a duel can write to what it shows."""
+
+    def __init__(self, slot: Any) -> None:
+        self._slot = slot
+
+    def __get__(self, duel: Any, owner: type | None = None) -> Any:
+        if duel is None:
+            return self._slot
+        try:
+            return self._slot.__get__(duel)
+        except AttributeError:  # nobody has asked before
+            contrast = duel._source.copy()
+        contrast.setflags(write=False)
+        self._slot.__set__(duel, contrast)
+        return contrast
+
+    def __set__(self, duel: Any, contrast: Any) -> None:
+        self._slot.__set__(duel, contrast)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Duel:
+class Duel(Shown):
     """Two arms to compare, as a policy chose them.
 
     Two duels are equal when their tokens are: no other duel, of any policy, process or day, has this one's.
@@ -161,6 +190,8 @@ class Duel:
         return duel
 
 
+Duel.contrast = _CopiedLate(vars(Duel)["contrast"])  # type: ignore[assignment, misc]
+
 _FIELDS = ("token", "first", "second", "first_key", "second_key", "contrast")
 
 
@@ -180,14 +211,23 @@ def _from_table(given: dict[str, Any]) -> Duel | None:
 class Asked(NamedTuple):
     """A duel that waits for its answer.
 
-    code: what :func:`fastcolst.policies.kernels.choose` returned for so many arms. contrast (d,) float64: a copy, since
-    the duel's holder can write to its own.
+    code: what :func:`fastcolst.policies.kernels.choose` returned for so many arms. contrast (d,) float64: not the one
+    that the duel shows, to which its holder can write.
     """
 
     duel: Duel
     code: int
     n_arms: int
     contrast: NDArray[np.float64]
+
+
+class Draft(Shown):
+    """A duel whose fields may be set still, before it is told that it is a :class:`Duel`.
+
+    To construct a frozen one takes 0.5 us longer, a tenth of a round.
+    """
+
+    __slots__ = Duel.__slots__
 
 
 class PendingDuel(NamedTuple):

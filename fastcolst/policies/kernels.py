@@ -15,6 +15,7 @@ from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf
 from fastcolst.estimation.protocol import LEARNED, STALE, doubt
 from fastcolst.kernels.linalg import add_contrast
+from fastcolst.kernels.selection import all_moderate
 from fastcolst.policies.protocol import (
     LOGGED,
     Choice,
@@ -30,6 +31,7 @@ from fastcolst.policies.state import exploration_end_is_due
 
 __all__ = [
     "ESTIMATE_STALE",
+    "NOT_MODERATE",
     "NO_PAIR",
     "Buffers",
     "add_regret",
@@ -47,13 +49,24 @@ __all__ = [
 
 
 class Buffers(NamedTuple):
-    """Scratch of a choice, for contexts of one shape; see :func:`fastcolst.policies.kernels.choose`."""
+    """Scratch of a choice, for contexts of one shape.
 
-    shape: tuple[int, int] | None
+    shape: (n, d). raw (n_raw,) float64, the numbers of a round; drawn_for (1,) int64, which round that is, 0 for none.
+    by_coordinate (d or more, n) float64, the contexts with arms as columns; rows beyond d stay as they are. work (rows,
+    columns) float64, of the rule's :func:`work_shape`. contrast (d,) float64, x_first - x_second.
+    """
+
+    shape: tuple[int, int]
     raw: NDArray[np.float64]
+    drawn_for: NDArray[np.int64]
     by_coordinate: NDArray[np.float64]
     work: NDArray[np.float64]
     contrast: NDArray[np.float64]
+
+    @classmethod
+    def none(cls) -> Self:
+        """Before the first contexts: of a shape that none has."""
+        return cls((-1, -1), np.empty(0), np.zeros(1, np.int64), np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
 
     @classmethod
     def new(cls, rule: Any, n_arms: int, n_features: int, n_more: int = 0) -> Self:
@@ -62,6 +75,7 @@ class Buffers(NamedTuple):
         return cls(
             (n_arms, n_features),
             np.zeros(rule.n_raw(n_arms)),
+            np.zeros(1, np.int64),
             np.zeros((d, n_arms)),
             np.zeros(rule.work_shape(n_arms, d)),  # columns of padding stay so
             np.empty(n_features),
@@ -77,6 +91,8 @@ ESTIMATE_STALE = -3
 """theta is stale, and must be refreshed first."""
 NO_PAIR = -4
 """The rule chose what is no pair of arms."""
+NOT_MODERATE = -5
+"""A feature is nan, or too large in size."""
 
 
 @helper
@@ -100,45 +116,48 @@ def is_pair(choice: Any, n_arms: int) -> bool:
 
 
 @kernel
-def choose(agent: Any, contexts: Any, raw: Any, by_coordinate: Any, work: Any, out: Any) -> int:
+def choose(agent: Any, contexts: Any, largest: float, buffers: Any) -> int:
     """One round's choice for a policy object.
 
     Parameters
     ----------
-    agent : the policy's rule and state
+    agent : the policy's rule, state and generator
     contexts : (n, d) float64, C-contiguous
         Arms as rows.
-    raw : (n_raw,) float64
-        The numbers of this round.
-    by_coordinate : (d or more, n) float64
-        Scratch for the contexts with arms as columns; rows beyond d stay as they are.
-    work : (rows, columns) float64, of the rule's :func:`work_shape`
-        Scratch.
-    out : (d,) float64
-        Overwritten by the contrast x_first - x_second.
+    largest : float
+        Features of this size and beyond are refused.
+    buffers : Buffers
+        Of these contexts' shape. The numbers of this round are drawn, unless they lie there already: a choice that
+        failed costs the stream no round.
 
     Returns
     -------
     int
-        (note n + first) n + second, see :func:`decoded`, and the round is counted; or ``NOT_FINITE_CODE``,
-        ``NO_PAIR``, ``EXPLORATION_END_DUE`` or ``ESTIMATE_STALE``, and nothing was changed. (To return a tuple takes a
-        microsecond.)
+        (note n + first) n + second, see :func:`decoded`, the round is counted, and ``buffers.contrast`` holds x_first -
+        x_second; or ``NOT_MODERATE``, ``EXPLORATION_END_DUE``, ``ESTIMATE_STALE``, ``NOT_FINITE_CODE`` or ``NO_PAIR``,
+        and nothing but the buffers and the stream was changed. (To return a tuple takes a microsecond.)
 
     Notes
     -----
     The cost is the rule's, and O(n d) to lay the contexts out.
     """
-    rule, state = agent.rule, agent.state
+    n, d = contexts.shape
+    by_coordinate, out = buffers.by_coordinate, buffers.contrast
+    for i in range(n):
+        for k in range(d):
+            by_coordinate[k, i] = contexts[i, k]
+    if not all_moderate(by_coordinate, largest):  # whose rows are long enough to vectorise
+        return NOT_MODERATE
+    rule, state, raw = agent.rule, agent.state, buffers.raw
     counters = state.counters[()]
     if exploration_end_is_due(counters):
         return EXPLORATION_END_DUE
     if estimate_is_stale(state, rule, counters.exploration_end >= 0):
         return ESTIMATE_STALE
-    n, d = contexts.shape
-    for i in range(n):
-        for k in range(d):
-            by_coordinate[k, i] = contexts[i, k]
-    choice = select(rule, state, by_coordinate, raw, work)
+    if buffers.drawn_for[0] != counters.chosen + 1:
+        draw(rule, agent.rng, raw)
+        buffers.drawn_for[0] = counters.chosen + 1
+    choice = select(rule, state, by_coordinate, raw, buffers.work)
     if choice.first < 0:
         return NOT_FINITE_CODE
     if not is_pair(choice, n):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._callers import warn_caller
 from fastcolst._checks import LARGEST, answer, check_memory, feature_rows, number, positive_numbers, shares
 from fastcolst._compile import plain
 from fastcolst.comparison import probabilities
@@ -197,7 +197,7 @@ class LinearPolicy(Informing, Remembering, Policy):
                     self._make_ready(code, len(contrasts) - n_learned)
             self._end_exploration()
             self._note_exploration()
-            self._note_concavity(stacklevel=4)
+            self._note_concavity()
             if status(self._rule.estimator, self._state.memory) == "overshooting":  # of steps, not of how few there are
                 self._note_status()
         except BaseException:  # Ctrl-C between two kernels, or a warning that was turned into an error, as well
@@ -371,19 +371,19 @@ class LinearPolicy(Informing, Remembering, Policy):
         if self._looks >= LEAST_LOOKS and 2 * self._unjustified > self._looks and not self._warned_locked:
             self._warned_locked = True
             message = LOCKED_IN.format(n=self._looks, bad=self._unjustified)
-            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=5)
+            warn_caller(f"{type(self).__name__}: {message}")
 
-    def _note_concavity(self, stacklevel: int) -> None:
+    def _note_concavity(self) -> None:
         """Warn once of an estimator that cannot keep its promise with a likelihood of several maxima."""
         if not self._warned_concavity:
             self._warned_concavity = True
             message = unkept_promise(self._rule.estimator, self._rule.model)
             if message:
-                warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=stacklevel)
+                warn_caller(f"{type(self).__name__}: {message}")
 
     def _note_status(self) -> None:
         self._note_lock_in()
-        self._note_concavity(stacklevel=5)
+        self._note_concavity()
         if self._warned_status:
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_learned
@@ -392,7 +392,7 @@ class LinearPolicy(Informing, Remembering, Policy):
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return
         self._warned_status = True
-        warnings.warn(f"{type(self).__name__}: {STATUS_WARNINGS[word].format(n=n)}", UserWarning, stacklevel=4)
+        warn_caller(f"{type(self).__name__}: {STATUS_WARNINGS[word].format(n=n)}")
 
     def _has_learned(self) -> bool:
         return self._n_learned > 0
@@ -442,11 +442,11 @@ class LinearPolicy(Informing, Remembering, Policy):
         message = long_exploration(self._parameters, counters) if is_long else ""
         if message:
             self._warned_long = True
-            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=4)
+            warn_caller(f"{type(self).__name__}: {message}")
         trouble = "" if self._warned_singular else self.trouble()
         if trouble:
             self._warned_singular = True
-            warnings.warn(trouble, UserWarning, stacklevel=4)
+            warn_caller(trouble)
 
     def trouble(self) -> str:
         """What there is to say when M is singular after twice the rounds planned for the exploration, or nothing."""

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from operator import attrgetter, lt
 from typing import Any
 from weakref import WeakSet
@@ -27,6 +27,7 @@ from fastcolst.policies.duel import (
     AlreadyAnsweredError,
     Asked,
     DiscardedError,
+    Draft,
     Duel,
     ForeignDuelError,
     MalformedDuelError,
@@ -38,6 +39,9 @@ from fastcolst.policies.kernels import decoded
 from fastcolst.policies.labels import label_as_json, label_from_json
 
 __all__ = ["Pending", "Rounds"]
+
+
+_new_tuple = tuple.__new__
 
 
 class Rounds:
@@ -119,25 +123,51 @@ class Pending:
         """Rounds since this book began in which an arm was shown against itself."""
         return int.from_bytes(bytes(self._selves), "little").bit_count()
 
-    def note(self, asked: Asked) -> None:
-        """Note a duel that was shown, and let it wait, unless it is a self-duel."""
-        duel = asked.duel
-        self._last = duel.round
-        if duel.first == duel.second:
-            self._selves.add(self._last)
+    def show(
+        self,
+        code: int,
+        n_arms: int,
+        contrast: NDArray[np.float64],
+        round_: int,
+        keys: Sequence[Hashable] | None = None,
+    ) -> Asked:
+        """Show the duel of a round's choice, and let it wait, unless it is a self-duel.
+
+        Parameters
+        ----------
+        code : int
+            What :func:`fastcolst.policies.kernels.choose` returned for so many arms.
+        contrast : (d,) float64
+            x_first - x_second; nobody else's from now on.
+        keys : sequence of hashables, optional
+            Those of all arms.
+        """
+        duel: Any = Draft()
+        duel.first = first = code // n_arms % n_arms
+        duel.second = second = code % n_arms
+        duel.round = round_
+        duel.epoch = self.epoch
+        duel.first_key = duel.second_key = None
+        if keys is not None:
+            duel.first_key, duel.second_key = keys[first], keys[second]
+        duel._source = contrast
+        duel.__class__ = Duel
+        asked = _new_tuple(Asked, (duel, code, n_arms, contrast))  # in half the time of Asked(...)
+        self._last = round_
+        if first == second:
+            self._selves.add(round_)
             self.last_self = duel
-            return
-        self._asked[self._last] = asked
+            return asked
+        self._asked[round_] = asked
         while self.most is not None and len(self._asked) > self.most:  # two, where Ctrl-C came in between
             self.discard(next(iter(self._asked)))
             self.expired += 1
+        return asked
 
-    def note_all(self, shown: Iterable[Asked]) -> None:
-        """Note duels that were shown together, in copies: who :meth:`kept` the book can go back to it."""
+    def begin_copies(self) -> None:
+        """Go on in copies: who :meth:`kept` the book can go back to it, whatever is shown meanwhile."""
         self._asked = self._asked.copy()
         self._discarded, self._selves = Rounds(bytes(self._discarded)), Rounds(bytes(self._selves))
-        for asked in shown:
-            self.note(asked)
 
     def drop(self, round_: int) -> bool:
         """Let the duel of a round, which was answered, wait no longer; False when none did."""
@@ -148,7 +178,7 @@ class Pending:
         self._asked = {round_: asked for round_, asked in self._asked.items() if round_ not in rounds}
 
     def kept(self) -> dict[str, Any]:
-        """The book, to :meth:`go_back` to: :meth:`drop_all` and :meth:`note_all` change nothing of it in place."""
+        """The book, to :meth:`go_back` to: :meth:`drop_all` changes nothing of it in place."""
         return vars(self).copy()
 
     def go_back(self, kept: dict[str, Any]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._callers import warn_caller
 from fastcolst._checks import (
     LARGEST,
     all_moderate,
@@ -19,23 +19,28 @@ from fastcolst._checks import (
     number,
     outcome,
 )
-from fastcolst._compile import one_line
-from fastcolst.estimation.memory import rewind
-from fastcolst.estimation.protocol import FULL, OVERFLOW
-from fastcolst.policies.answering import Answering, overflow
+from fastcolst._compile import direct, one_line
+from fastcolst.estimation.protocol import FULL
+from fastcolst.policies.answering import Answering
 from fastcolst.policies.arms import Arms, arms_of
 from fastcolst.policies.batches import Batches
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.copied import Copied
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
-from fastcolst.policies.kernels import ESTIMATE_STALE, NO_PAIR, Buffers, choose, code_of_all, learn_answer
+from fastcolst.policies.kernels import (
+    ESTIMATE_STALE,
+    NO_PAIR,
+    NOT_MODERATE,
+    Buffers,
+    choose,
+    code_of_all,
+)
 from fastcolst.policies.learned import Learned
 from fastcolst.policies.lock_in import LOOK_EVERY
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
-from fastcolst.policies.position import shown_first
-from fastcolst.policies.protocol import check_rule, draw_block
+from fastcolst.policies.protocol import check_rule
 from fastcolst.policies.saved import Saved
 from fastcolst.policies.summary import Summarised
 from fastcolst.streams import check_rng, entropy_of, generator
@@ -44,6 +49,9 @@ __all__ = ["Policy"]
 
 STATUS_ROUNDS = 64
 """How often a policy looks whether its estimate is the maximum it should be."""
+
+FLOAT64 = np.dtype(np.float64)
+"""The very object that ordinary arrays have; others are looked at more closely."""
 
 ORDINARY = 1.0
 """The weight of an answer that says none: known again by being this very object, which takes no time."""
@@ -78,7 +86,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         self._pending = Pending(None if most is None else count("max_pending", most))
         self._names: Names | None = None
         self._lock = new_lock()
-        self._buffers = Buffers(None, *(np.empty(0),) * 4)
+        self._buffers = Buffers.none()
         self._largest = LARGEST
         # of an update at work: its round, the number of answers before it, the share and the rater
         self._answering: tuple[int, int, float, str | int | None] | None = None
@@ -103,8 +111,8 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         """Draw from the beginning of a stream."""
         if self._parameters["rng"] is not None:
             self._parameters["rng"] = entropy
-        self._entropy, self._rng = entropy, generator(entropy)
-        self._drawn_for, self._unused = 0, None  # the round whose numbers lie in the buffers
+        self._entropy, self._rng, self._unused = entropy, generator(entropy), None
+        self._buffers.drawn_for[0] = 0
 
     # --- the service loop -----------------------------------------------------------------------------------
 
@@ -149,31 +157,39 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             that what is known does not justify.
         """
         arms = None
-        if type(contexts) is np.ndarray and contexts.dtype == np.float64 and available is None and keys is None:
+        if type(contexts) is np.ndarray and contexts.dtype is FLOAT64 and available is None and keys is None:
             rows: NDArray[np.float64] = contexts
         else:
             arms = arms_of(contexts, available, keys)
             rows = arms.contexts
         with self._lock:
-            asked = self._asked(self._choose(rows, arms), len(rows), arms)
-            self._pending.note(asked)
-            return asked.duel
+            return self._show(self._choose(rows, arms), rows.shape[0], arms).duel
 
     def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int:
         """The code of a choice, see :func:`choose`, which begins a round. A failure leaves the policy as it was.
 
         ``arms`` is None for contexts that are all that is known of them.
         """
+        is_like_before = arms is None and contexts.shape == self._buffers.shape and contexts.flags.carray
+        round_ = self._chosen.item() + 1
+        if is_like_before and self._is_settled and not self._exploring and round_ % STATUS_ROUNDS:
+            # nothing comes before the choice, and the kernel looks at the numbers itself
+            return self._chosen_among(contexts, self._largest, round_)
         given, names = contexts, self._names
-        if not (
-            arms is None
-            and contexts.shape == self._buffers.shape
-            and contexts.flags.carray
-            and all_moderate(contexts, self._largest)
-        ):  # not like the round before: look closely
+        if not (is_like_before and all_moderate(contexts, self._largest)):
             contexts, names = self._look_closely(Arms(contexts) if arms is None else arms)
-        buffers = self._buffers
-        before = None if self._is_settled else self._settle(len(given), contexts.shape[1])
+        code = self._choose_with_care(contexts, len(given), None if arms is None else arms.rows)
+        self._names = names
+        return code
+
+    def _choose_with_care(
+        self, contexts: NDArray[np.float64], n_arms: int, rows: NDArray[np.int64] | None = None
+    ) -> int:
+        """The code of a choice among good contexts, of the arms in some rows of so many or of all of them.
+
+        It is preceded by whatever may be due: what the first round settles, the end of the exploration, warnings.
+        """
+        before = None if self._is_settled else self._settle(n_arms, contexts.shape[1])
         try:
             if self._exploring:
                 self._end_exploration()
@@ -181,18 +197,29 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             round_ = self._chosen.item() + 1
             if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
                 self._note_status()
-            if self._drawn_for != round_:  # a choice that failed cost the stream no round
-                draw_block(self._rule, self._rng, buffers.raw)
-                self._drawn_for = round_
-            agent = self._agent if arms is None else self._agent_for(arms.rows)
-            code = choose(agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
-            if code < 0:
-                code = self._choose_after_all(code, contexts, buffers)
+            code = self._chosen_among(contexts, LARGEST, round_, rows)
         except BaseException:
             if before is not None:
                 self._unsettle(before)
             raise
-        self._is_settled, self._names = True, names
+        self._is_settled = True
+        return code
+
+    def _chosen_among(
+        self, contexts: NDArray[np.float64], largest: float, round_: int, rows: NDArray[np.int64] | None = None
+    ) -> int:
+        """What :func:`choose` returns in a round for contexts of the buffers' shape, of the arms in some rows or all.
+
+        All choices are made here, by whatever kernel.
+        """
+        if rows is not None:
+            code = choose(self._agent_for(rows), contexts, largest, self._buffers)
+        else:
+            if self._direct_choose is None:
+                self._direct_choose = direct(choose, self._agent, contexts, largest, self._buffers)
+            code = self._direct_choose(self._agent, contexts, largest, self._buffers)
+        if code < 0:
+            code = self._choose_after_all(code, contexts, largest)
         if round_ % LOOK_EVERY == 0:
             self._look_at_choice(contexts, code)
         return code
@@ -200,22 +227,13 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
     def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
         """Look whether a choice among these arms is one that what is known justifies."""
 
-    def _asked(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
-        """The duel of the choice that was just made, and what learning its answer takes."""
+    def _show(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
+        """Show the duel of the choice that was just made."""
         keys = None
         if arms is not None:
             keys = arms.keys
             code = code if arms.rows is None else code_of_all(code, arms.rows.tolist(), n_arms)
-        rest, second = divmod(code, n_arms)  # `decoded`, without the note
-        first = rest % n_arms
-        shown = self._buffers.contrast.copy()
-        shown.setflags(write=False)
-        contrast = shown if first == second else self._buffers.contrast.copy()
-        if keys is None:
-            duel = Duel(first, second, shown, self._chosen.item(), self._pending.epoch)
-        else:
-            duel = Duel(first, second, shown, self._chosen.item(), self._pending.epoch, keys[first], keys[second])
-        return Asked(duel, code, n_arms, contrast)
+        return self._pending.show(code, n_arms, self._buffers.contrast.copy(), self._chosen.item(), keys)
 
     def _look_closely(self, arms: Arms) -> tuple[NDArray[np.float64], Names | None]:
         """Checked contexts of the available arms in the policy's order, and the names, if all goes well.
@@ -229,36 +247,36 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         if len(contexts) == 1 and not self._parameters.get("allow_self_duel", True):
             what = "contexts has 1 arm" if arms.rows is None else "available has 1 arm"
             raise ValueError(f"{what}; at least two are wanted where allow_self_duel=False")
-        self._tell_of_late("contexts", names, stacklevel=5)
+        self._tell_of_late("contexts", names)
         if contexts.shape != self._buffers.shape:
             self._buffers = self._new_buffers(*contexts.shape)
-            self._drawn_for = self._put_unused(self._buffers)
+            self._put_unused(self._buffers)
         return (contexts if order is None else contexts.take(order, axis=1)), names
 
     def _agent_for(self, rows: NDArray[np.int64] | None) -> Any:
         """What chooses among the arms in some rows, None for all."""
         return self._agent
 
-    def _tell_of_late(self, name: str, names: Names | None, stacklevel: int = 4) -> None:
+    def _tell_of_late(self, name: str, names: Names | None) -> None:
         """Warn of names that come after comparisons without any, unless they are the places themselves."""
         if self._names is None and names is not None and names != tuple(range(len(names))) and self._has_learned():
-            warnings.warn(
+            warn_caller(
                 f"{name} names its features, and earlier ones had no names: {', '.join(map(str, names))} are taken for "
-                "the features in this order",
-                UserWarning,
-                stacklevel=stacklevel,
+                "the features in this order"
             )
 
     def _has_learned(self) -> bool:
         """Whether features have been learned from, which blind policies do not."""
         return False
 
-    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], buffers: Buffers) -> int:
-        """Choose once more when the estimate had to come first; refuse contexts that overflow."""
+    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], largest: float) -> int:
+        """Choose once more when the estimate had to come first; refuse contexts that are too large."""
+        if code == NOT_MODERATE:
+            contexts_array(contexts, self._n_features, self._n_arms, largest)
         if code == ESTIMATE_STALE:
             self._state.refresh_estimate(self._rule)
             self._note_status()
-            code = choose(self._agent, contexts, buffers.raw, buffers.by_coordinate, buffers.work, buffers.contrast)
+            code = choose(self._agent, contexts, largest, self._buffers)
         if code == NO_PAIR:
             raise no_pair(self._rule, self._chosen.item() + 1, len(contexts))
         if code < 0:
@@ -307,34 +325,11 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             if not self._is_noted:
                 self._catch_up()
             self._answering = round_, self._answered.item(), share, rater
-            before = self._kept_for(asked)
-            contrast = shown_first(asked.contrast) if self._position else asked.contrast
-            try:
-                while code := learn_answer(self._agent, asked.code, asked.n_arms, contrast, share, weight):
-                    if code == OVERFLOW:
-                        self._answering = None
-                        raise overflow(asked.duel, weight)
-                    self._make_ready(code, 1)
-            except BaseException:
-                self._take_back(before)
-                raise
-            n_kept = self._n_kept
-            if n_kept is not None:
-                self._learned.note(round_, share, rater, n_kept.item())
+            self._learn(asked, share, weight, rater)
             self._pending.drop(round_)
             self._answering = None
             if self._exploring:
                 self._end_exploration()
-
-    def _kept_for(self, asked: Asked) -> Any:
-        """What to go back to when learning this answer fails half-way; None where it is learned at once."""
-        return None
-
-    def _take_back(self, before: Any) -> None:
-        """Go back to what was kept, where anything was."""
-        if before is not None:
-            rewind(before)
-            self._start(self._rule, before)
 
     def discard(self, duel: Duel | str) -> None:
         """Give up waiting for an answer that nobody gave.

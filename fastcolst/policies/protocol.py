@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from fastcolst._compile import generic, is_registered
+from fastcolst._compile import fill_uniform, generic, is_registered
 
 __all__ = [
     "LOGGED",
@@ -21,7 +21,6 @@ __all__ = [
     "Chunk",
     "check_rule",
     "draw",
-    "draw_block",
     "estimate_is_stale",
     "greedy_arm",
     "n_raw",
@@ -115,18 +114,8 @@ def work_shape(self: Any, n_arms: int, n_features: int) -> tuple[int, int]:
 
 @generic
 def draw(self: Any, rng: Any, raw: Any) -> None:
-    """Fill ``raw`` with the numbers of one round, one by one from a generator.
-
-    A rule without this method, and without :func:`draw_block`, gets uniforms.
-    """
-    for i in range(raw.size):
-        raw[i] = rng.random()
-
-
-@generic
-def draw_block(self: Any, rng: Any, raw: Any) -> None:
-    """Draw the same numbers in blocks, which is how Python does it fast; never called by kernels."""
-    rng.random(out=raw)
+    """Fill ``raw`` with the numbers of one round from a generator. A rule without this method gets uniforms."""
+    fill_uniform(rng, raw)
 
 
 @generic

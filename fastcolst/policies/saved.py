@@ -32,8 +32,8 @@ MOST_HEADER = 2**22
 """Bytes of a header: what JSON is decoded to takes some tens of times as many."""
 
 APART = frozenset(
-    {"_parameters", "_n_features", "_lock", "_buffers", "_drawn_for", "_rng", "_rule", "_state", "_agent", "_answered",
-     "_chosen", "_pending", "_learned", "_n_kept", "_state_class", "_unused"}
+    {"_parameters", "_n_features", "_lock", "_buffers", "_rng", "_rule", "_state", "_agent", "_answered",
+     "_chosen", "_direct_choose", "_direct_learn", "_pending", "_learned", "_n_kept", "_state_class", "_unused"}
 )  # fmt: skip
 """Attributes that are not plain data, or that the parameters decide. All others go into the header as they are."""
 
@@ -45,7 +45,6 @@ class Saved(Simulated):
     _learned: Learned
     _n_kept: NDArray[np.int64] | None
     _buffers: Buffers
-    _drawn_for: int
     _unused: tuple[tuple[int, int], NDArray[np.float64]] | None = None
     """Numbers that a file brought, drawn for contexts of a shape and not used."""
 
@@ -86,7 +85,7 @@ class Saved(Simulated):
         book = self._pending.packed()
         stream = self._rng.bit_generator.state
         shape, drawn = self._unused or (None, np.empty(0))
-        if self._drawn_for > self._chosen.item():
+        if self._buffers.drawn_for[0] > self._chosen.item():
             shape, drawn = self._buffers.shape, self._buffers.raw
         header = {
             "fastcolst": __version__,
@@ -136,12 +135,12 @@ class Saved(Simulated):
         state = restored(self._state, "state", arrays, grows)
         check(state, "state")
         vars(self).update(attributes)
-        self._start(self._rule, state)
-        learned = {name: arrays[f"learned.{name}"] for name in self._learned.ARRAYS}
-        self._learned.unpack(learned, 0 if self._n_kept is None else self._n_kept.item(), self._chosen.item())
         stream = dict(header["stream"])
         self._rng = Generator(SFC64())
         self._rng.bit_generator.state = {**stream, "state": {"state": np.array(stream["state"], np.uint64)}}
+        self._start(self._rule, state)
+        learned = {name: arrays[f"learned.{name}"] for name in self._learned.ARRAYS}
+        self._learned.unpack(learned, 0 if self._n_kept is None else self._n_kept.item(), self._chosen.item())
         self._restore_drawn(header["drawn_for"], arrays["drawn"])
         book = {**header["pending"], **{name: arrays[f"pending.{name}"] for name in Pending.ARRAYS}}
         self._pending.unpack(book, self._chosen.item(), self._n_arms, self._n_features)
@@ -175,14 +174,12 @@ class Saved(Simulated):
             raise ValueError("its numbers that were drawn are not finite, as is wanted")
         self._unused = (n, d), numbers
 
-    def _put_unused(self, buffers: Buffers) -> int:
-        """Put what a file brought into new buffers, where it fits; returns the round whose numbers lie in them."""
+    def _put_unused(self, buffers: Buffers) -> None:
+        """Put what a file brought into new buffers, where it fits: the numbers of the round to come."""
         shape, numbers = self._unused or (None, np.empty(0))
         self._unused = None
-        if buffers.shape != shape:
-            return 0
-        buffers.raw[:] = numbers
-        return int(self._chosen.item() + 1)
+        if buffers.shape == shape:
+            buffers.raw[:], buffers.drawn_for[0] = numbers, self._chosen.item() + 1
 
 
 def _is_answering(answering: Any) -> bool:

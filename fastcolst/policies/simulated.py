@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,6 +47,8 @@ class Simulated:
     _rule: Any
     _state: Any
     _agent: Any
+    _direct_choose: Callable[..., int] | None
+    _direct_learn: Callable[..., int] | None
     _answered: NDArray[np.int64]
     _chosen: NDArray[np.int64]
     _is_settled: bool
@@ -56,7 +59,8 @@ class Simulated:
         """Go on with a state, which kernels know by a handle."""
         self._rule = rule
         self._state = state
-        self._agent = make_agent(rule, state)
+        self._agent = make_agent(rule, state, self._rng)
+        self._direct_choose = self._direct_learn = None  # made anew for the types of a new agent
         self._answered = state.counters["answered"]
         self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
 

@@ -61,7 +61,6 @@ class SupCoLSTIMRule(NamedTuple):
 
     n_raw = CoLSTIMRule.n_raw  # type: ignore[misc]
     draw = CoLSTIMRule.draw  # type: ignore[misc]
-    draw_block = CoLSTIMRule.draw_block  # type: ignore[misc]
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
         """What the stages need."""

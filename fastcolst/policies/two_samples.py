@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcolst._checks import answer, number
-from fastcolst._compile import helper
+from fastcolst._compile import fill_normal, fill_uniform, helper
 from fastcolst._registry import register
 from fastcolst.estimation.protocol import check_information, information_factor
 from fastcolst.kernels.linalg import unwhiten
@@ -48,16 +48,9 @@ class TwoSamplesRule(NamedTuple):
         return 4, max(n_arms, n_features)
 
     def draw(self, rng: Any, raw: Any) -> None:
-        """Draw one round's numbers one by one."""
-        raw[0] = rng.random()
-        raw[1] = rng.random()
-        for i in range(2, raw.size):
-            raw[i] = rng.standard_normal()
-
-    def draw_block(self, rng: Any, raw: Any) -> None:
-        """Draw the same numbers in blocks, which is how Python does it fast."""
-        rng.random(out=raw[:2])
-        rng.standard_normal(out=raw[2:])
+        """Draw one round's numbers."""
+        fill_uniform(rng, raw[:2])
+        fill_normal(rng, raw[2:])
 
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """The best arm of each of two samples. O(d^2 + n d)."""

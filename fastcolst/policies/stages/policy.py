@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import count
 from fastcolst._compile import plain
-from fastcolst.estimation.memory import snapshot
+from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.protocol import refresh
 from fastcolst.policies.duel import Asked
 from fastcolst.policies.kernels import count_contrast, decoded
@@ -130,9 +130,16 @@ class StagewisePolicy(LinearPolicy):
             )
         return super()._new_buffers(n_arms, n_features)
 
-    def _kept_for(self, asked: Asked) -> Any:
+    def _learn(self, asked: Asked, share: float, weight: float, rater: str | int | None) -> None:
         is_for_all = plain(decoded)(asked.code, asked.n_arms).note == EVERYONE
-        return snapshot(self._state) if is_for_all and self._state.counters["exploration_end"] >= 0 else None
+        before = snapshot(self._state) if is_for_all and self._state.counters["exploration_end"] >= 0 else None
+        try:
+            super()._learn(asked, share, weight, rater)
+        except BaseException:
+            if before is not None:  # some stages may have learned it
+                rewind(before)
+                self._start(self._rule, before)
+            raise
 
     def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
         """Each stage has its own estimate, and a pair that is too wide for it: nothing to look at."""
