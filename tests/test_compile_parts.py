@@ -14,9 +14,10 @@ from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
 
 import fastcolst as fc
-from fastcolst._compile import helper
+from fastcolst._compile import helper, plain
 from fastcolst._compile.flags import FLAGS, PART, PLAIN, WHOLE
 from fastcolst.comparison import cdf
+from fastcolst.kernels.linalg import dot
 
 
 def _cdf(model: Any, u: Any) -> Any:
@@ -76,6 +77,29 @@ def test_a_part_is_compiled_once_for_a_kernel_and_for_its_parts():
     finally:
         event.unregister("numba:compile", counted)
     assert counted.names == {"_whole": 1, "_part": 1, "_part_of_parts": 1}
+
+
+def _with_a_closure(x: float, more: Any = None) -> float:
+    def twice(y: float) -> float:
+        return 2.0 * y
+
+    return twice(x) if more is None else more + twice(x)
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
+def test_passes_that_find_nothing_in_the_package_are_left_to_the_functions_of_users():
+    def passes(function: Any, *arguments: Any) -> set[str]:
+        compiled = numba.njit(**FLAGS, **WHOLE)(function)
+        assert compiled(*arguments) == function(*arguments)
+        (signature,) = compiled.signatures
+        (times,) = compiled.get_metadata(signature)["pipeline_times"].values()
+        return {name.partition("_")[2] for name in times}
+
+    ours, theirs = passes(plain(dot), np.arange(3.0), np.arange(3.0)), passes(_with_a_closure, 1.5)
+    assert ours < theirs
+    assert {"inline_closure_likes", "dead_branch_prune", "with_lifting"} <= theirs - ours
+    assert {"nopython_type_inference", "inline_overloads", "native_lowering"} <= ours
 
 
 def choose_and_learn(n_rounds: int) -> None:

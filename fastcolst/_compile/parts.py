@@ -9,6 +9,8 @@ from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.targetconfig import ConfigStack
 
+from fastcolst._compile.digest import PACKAGE
+
 __all__ = ["COMPILER_LOCK", "KernelCompiler", "PartCompiler"]
 
 COMPILER_LOCK: Any = global_compiler_lock._lock
@@ -46,7 +48,35 @@ class _NoEnvironment:
         pass
 
 
-class PartCompiler(Compiler):  # type: ignore[misc]
+UNUSED = {
+    "WithLifting",
+    "InlineClosureLikes",
+    "RewriteDynamicRaises",
+    "MakeFunctionToJitFunction",
+    "InlineInlinables",
+    "DeadBranchPrune",
+    "FindLiterallyCalls",
+    "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass",
+    "NopythonRewrites",
+    "NoPythonSupportedFeatureValidation",
+    "DumpParforDiagnostics",
+}
+"""Passes for what the package does without in kernels: closures, branches on types, exceptions, array expressions."""
+
+
+class _ShortCompiler(Compiler):  # type: ignore[misc]
+    """Leaves passes out that find nothing to do in the package's own functions; those of users have them all."""
+
+    def define_pipelines(self) -> Any:
+        managers = super().define_pipelines()
+        if (self.state.func_id.modname or "").partition(".")[0] == PACKAGE:
+            for manager in managers:
+                manager.passes = [each for each in manager.passes if each[0].__name__ not in UNUSED]
+        return managers
+
+
+class PartCompiler(_ShortCompiler):
     """Compiles a part into code to link."""
 
     def compile_extra(self, function: Any) -> Any:
@@ -54,7 +84,7 @@ class PartCompiler(Compiler):  # type: ignore[misc]
         return super().compile_extra(function)
 
 
-class KernelCompiler(Compiler):  # type: ignore[misc]
+class KernelCompiler(_ShortCompiler):
     """Compiles what Python calls, and gives its code the environments of the parts that were linked into it."""
 
     def define_pipelines(self) -> Any:
