@@ -1,6 +1,6 @@
 """What the exact estimators promise: their price beside SGD, their error, and the regret they save.
 
-``python bench/test_exact.py LINK D TOLERANCE AUDITS`` audits one combination alone.
+``python bench/test_exact.py LINK D TOLERANCE AUDITS [RIDGE]`` audits one combination alone.
 """
 
 from __future__ import annotations
@@ -106,8 +106,11 @@ def test_refit_by_scikit_learn(benchmark, report):
     report("scikit-learn's refit over our round, t=2,000", min(theirs) / min(ours), 1000, "times", at_least=True)
 
 
-def audits(link, d, tolerance, n_audits, horizon=3000, n_per_run=50):
-    """Distances from the exact estimate in tolerances, at random rounds of fresh runs."""
+def audits(link, d, tolerance, n_audits, ridge=0.0, horizon=3000, n_per_run=50):
+    """Distances from the exact estimate in tolerances, at random rounds of fresh runs.
+
+    Without a ridge from 5 d answers on, of which the first are a random exploration; with one from the first on.
+    """
     found = np.empty(n_audits)
     for i in range(0, n_audits, n_per_run):
         seed = [int(1e6 * tolerance), d, i]
@@ -115,9 +118,11 @@ def audits(link, d, tolerance, n_audits, horizon=3000, n_per_run=50):
         theta = rng.normal(size=d)
         theta *= NORMS[i // n_per_run % len(NORMS)] / np.linalg.norm(theta)
         estimator = fc.MLE(tolerance, score=LINKS[link])
-        policy = fc.CoLSTIM(d, comparison=link, estimator=estimator, exploration_rounds=5 * d, n_arms=20, rng=i)
+        first = 10 if ridge > 0.0 else 5 * d
+        options = {"ridge": ridge, "exploration_rounds": first, "n_arms": 20, "rng": i}
+        policy = fc.CoLSTIM(d, comparison=link, estimator=estimator, **options)
         problem = fc.Scenario(theta=theta, n_arms=20, comparison=link).start(i, 0)
-        stops = np.unique(np.exp(rng.uniform(np.log(5 * d), np.log(horizon), n_per_run)).astype(int))
+        stops = np.unique(np.exp(rng.uniform(np.log(first), np.log(horizon), n_per_run)).astype(int))
         stops = np.r_[stops, rng.integers(stops[-1] + 1, stops[-1] + 100, n_per_run - len(stops))]
         played = 0
         for k, stop in enumerate(np.sort(stops)[: n_audits - i]):
@@ -140,6 +145,25 @@ def test_audits(benchmark, report, link, d, tolerance, n_audits):
     what = f"{n_audits:,} audits, {link}, d={d}, tolerance {tolerance:g}"
     report(f"{what}: largest", found.max(), 1.5, "tolerances")
     report(f"{what}: above the tolerance", 100 * np.mean(found > 1.0), 0.1, "%")
+
+
+@pytest.mark.parametrize(("d", "ridge"), [(d, ridge) for d in (128, 384) for ridge in (1.0, 0.1)])
+def test_audits_of_many_features(benchmark, report, d, ridge):
+    found = benchmark.pedantic(audits, args=("bradley-terry", d, 1e-2, 500, ridge), rounds=1, iterations=1)
+    report(f"500 audits, d={d}, ridge {ridge:g}: largest", found.max(), 1.5, "tolerances")
+    report(f"500 audits, d={d}, ridge {ridge:g}: above the tolerance", 100 * np.mean(found > 1.0), 0.1, "%")
+
+
+def test_regret_of_many_features_beside_an_exact_refit_every_round(benchmark, report):
+    """Tolerance 1e-10 asks for a full solve after every answer."""
+    n_runs, d = 20, 128
+    scenario = fc.Scenario.hard(n_arms=64, n_features=d)
+    exact = fc.CoLSTIM(d, ridge=1.0, exploration_rounds=10, estimator=fc.MLE(tolerance=1e-10))
+    policies = {"MLE": fc.CoLSTIM(d, ridge=1.0, exploration_rounds=10), "exact": exact}
+    result = benchmark.pedantic(fc.simulate, args=(policies, scenario, 3000, n_runs, 1), rounds=1, iterations=1)
+    ours, theirs = (result.average_regret[name][:, -1] for name in policies)
+    print(f"exact {theirs.mean():.0f}; MLE less exact, run by run, {np.mean(ours - theirs):.1f}")
+    report("regret of MLE() less exact, d=128, 20 runs", 100 * abs(np.mean(ours - theirs)) / theirs.mean(), 2, "%")
 
 
 @pytest.mark.parametrize("link", ["bradley-terry"])
@@ -199,5 +223,5 @@ def test_regret_and_time_of_the_estimators(benchmark, report):
 
 if __name__ == "__main__":
     link, d, tolerance, n = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
-    errors = audits(link, d, tolerance, n)
+    errors = audits(link, d, tolerance, n, *map(float, sys.argv[5:6]))
     print(link, d, tolerance, n, f"largest {errors.max():.3f}, above 1: {np.mean(errors > 1):.5f}")

@@ -187,7 +187,7 @@ def _search(  # noqa: PLR0915 - one search, in the order of its steps
             near = last.decrement <= 1.0 and predicted < math.inf
         reach = _length(last.step, scales)
         sure_kappa = kappa if near else max(settings.first_kappa, kappa)
-        remaining = sure_kappa * last.decrement * (unit * reach + 2.0 * from_built)
+        remaining = sure_kappa * last.decrement * (unit * reach + 0.5 * from_built)
         if 0.0 < ratio < 1.0:
             remaining = min(remaining, last.decrement * ratio / (1.0 - ratio))
         settled = (renew and last.decrement <= goal) or (last.decrement <= LONGEST_LAST_STEP and remaining <= goal)

@@ -49,7 +49,7 @@ FEW_PER_FEATURE = 5
 @helper
 def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[float, float]:
     """Distance from the maximum in standard errors, and the part of it that kappa is multiplied by. O(1)."""
-    third = progress.moved * (progress.reach + 2.0 * progress.from_built)
+    third = progress.moved * (progress.reach + 0.5 * progress.from_built)
     usual = 3.0 * n_features / max(progress.learned, 1)
     if progress.returned > (settings.most_returned + usual) * progress.walked:
         return np.inf, float(third)
