@@ -106,12 +106,12 @@ def test_refit_by_scikit_learn(benchmark, report):
     report("scikit-learn's refit over our round, t=2,000", min(theirs) / min(ours), 1000, "times", at_least=True)
 
 
-def audits(link, d, tolerance, n_audits, ridge=0.0, horizon=3000, n_per_run=50):
+def audits(link, d, tolerance, n_audits, ridge=0.0):
     """Distances from the exact estimate in tolerances, at random rounds of fresh runs.
 
     Without a ridge from 5 d answers on, of which the first are a random exploration; with one from the first on.
     """
-    found = np.empty(n_audits)
+    horizon, n_per_run, found = 3000, 50, np.empty(n_audits)
     for i in range(0, n_audits, n_per_run):
         seed = [int(1e6 * tolerance), d, i]
         rng = np.random.default_rng(seed)

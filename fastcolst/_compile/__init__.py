@@ -40,6 +40,7 @@ from fastcolst._compile.decorators import (
     plain,
     register,
     registered,
+    summation,
 )
 from fastcolst._compile.digest import PACKAGE, code_digest, is_versioned
 from fastcolst._compile.fills import fill_exponential, fill_normal, fill_uniform
@@ -79,5 +80,6 @@ __all__ = [
     "shared_fields",
     "slot",
     "so_far",
+    "summation",
     "times_power_of_two",
 ]

@@ -34,6 +34,7 @@ __all__ = [
     "plain",
     "register",
     "registered",
+    "summation",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,6 +103,22 @@ def in_loops(loops: Callable[..., Any]) -> Callable[[F], F]:
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def summation(function: F) -> F:
+    """A helper whose sums kernels may reorder, so that they vectorise: for what one kernel alone calls.
+
+    Of two kernels each could add up in an order of its own, and would round differently.
+    """
+    if numba.config.DISABLE_JIT:
+        return function
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    overload_in_kernels(call, lambda *_: function, fastmath=FLAGS["fastmath"] | {"reassoc"})
+    return call  # type: ignore[return-value]
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:

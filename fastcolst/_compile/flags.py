@@ -29,7 +29,7 @@ PLAIN = _why_plain()
 
 # Every flag is explicit: one left out would be inherited from whichever caller is compiled first. No "nnan" and no
 # "ninf": kernels look for them. No "reassoc": it lets two specialisations of one formula round differently, and the
-# loops run over arms, where it gains nothing.
+# loops run over arms, where it gains nothing. Where one kernel alone sums over a history, `summation` has it.
 FLAGS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
