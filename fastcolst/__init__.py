@@ -46,6 +46,7 @@ _HOME = {
     "Fit": "estimation.fit",
     "PreferenceRegression": "estimation.sklearn",
     "fit": "estimation.fit",
+    "fit_rankings": "estimation.rankings",
     "FileFormatError": "experiments.results",
     "Result": "experiments.results",
     "load_result": "experiments.results",

@@ -12,6 +12,7 @@ from fastcolst.estimation import SGD as SGD
 from fastcolst.estimation import OnlineNewton as OnlineNewton
 from fastcolst.estimation.fit import Fit as Fit
 from fastcolst.estimation.fit import fit as fit
+from fastcolst.estimation.rankings import fit_rankings as fit_rankings
 from fastcolst.estimation.sklearn import PreferenceRegression as PreferenceRegression
 from fastcolst.experiments.arm_features import arm_features as arm_features
 from fastcolst.experiments.aslib import load_aslib as load_aslib

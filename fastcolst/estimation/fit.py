@@ -14,7 +14,7 @@ from fastcolst._checks import answer, brief, choice, non_negative_numbers, numbe
 from fastcolst.comparison import comparison_model, pdf, weight
 from fastcolst.estimation.designs import Contrasts, Design, codes_of, contrasts_of, wins_of
 from fastcolst.estimation.history import History
-from fastcolst.estimation.identification import Knowledge, known_directions, shortest
+from fastcolst.estimation.identification import Knowledge, knowledge_of, known_directions, shortest
 from fastcolst.estimation.lapses import profiled, rates_of, steps_to
 from fastcolst.estimation.likelihood import informations, log_likelihood, pulls
 from fastcolst.estimation.mle import AUTO_RADIUS
@@ -25,7 +25,7 @@ from fastcolst.estimation.records import NOT_CONVERGED, SEPARATED, STATUSES, Evi
 from fastcolst.estimation.words import SCORES, score_code
 from fastcolst.lapse import Lapse
 
-__all__ = ["Fit", "fit", "fitted", "warn_of"]
+__all__ = ["COVARIANCES", "FLAT", "Fit", "Found", "apart", "fit", "fitted", "separated", "warn_of"]
 
 Array = NDArray[np.float64]
 
@@ -242,7 +242,7 @@ def fitted(
         profile, evidence.theta[:] = profiled(rates, solve)
         objective = objective._replace(model=Lapse(model, profile.rate))
     found = _learned(objective, evidence, answers, merged, is_posterior)
-    theta, covariance_of_theta, position_found = _apart(found, len(given.names))
+    theta, covariance_of_theta, position_found = apart(found, len(given.names))
     return Fit(
         theta,
         covariance_of_theta,
@@ -349,7 +349,7 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     if objective.ridge == 0.0 and evidence.progress["multiplier"] == 0.0:
         signed = _signed(design, won, lost)
         for level in FLAT:
-            if _separated(signed, theta, axes[:, values <= level] / units[:, None]):
+            if separated(signed, theta, axes[:, values <= level] / units[:, None]):
                 status, flat = SEPARATED, values <= level
                 break
     if answers.groups is not None:
@@ -357,14 +357,7 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     if is_posterior:
         variance = variance + prior
     inverse = (axes[:, ~flat] / (at_zero * values[~flat])) @ axes[:, ~flat].T
-    sandwich = inverse @ variance @ inverse
-    sandwich = (sandwich + sandwich.T) / 2.0 / np.outer(units, units)
-    runaway = axes[:, flat]
-    if unknown.shape[1] > 0:
-        loose = unknown / units[:, None]
-        sandwich = shortest(shortest(sandwich, loose, metric).T, loose, metric)
-        runaway = shortest(runaway / units[:, None], loose, metric) * units[:, None]
-    knowledge = Knowledge(units, unknown, runaway / np.linalg.norm(runaway, axis=0), sandwich)
+    knowledge = knowledge_of(inverse, axes[:, flat], variance, unknown, units, metric)
     return Found(theta, knowledge, highest, status)
 
 
@@ -376,7 +369,7 @@ def _clustered(objective: Objective, answers: Answers, groups: NDArray[np.int64]
     return scaled.scatter(pulled, groups) * (n_groups / (n_groups - 1.0))
 
 
-def _apart(found: Found, d: int) -> tuple[Array, Array, Estimate | None]:
+def apart(found: Found, d: int) -> tuple[Array, Array, Estimate | None]:
     """theta (d,) and its covariance, read-only, and the advantage of the first place where there is one more."""
     position = None
     if len(found.theta) > d:
@@ -414,12 +407,14 @@ def _radius(value: float | str | None) -> float:
     return radius
 
 
-def warn_of(found: Fit, radius: float | str | None, stacklevel: int) -> None:
+def warn_of(
+    found: Fit, radius: float | str | None, stacklevel: int, remedy: str = "A ridge > 0 or a smaller radius"
+) -> None:
     """Warn of an estimate that is not a maximum, unless the caller chose the ball on which it is one."""
     if found.status == "interior" or (found.status == "boundary" and plain_text(radius) != "auto"):
         return
     warnings.warn(
-        f"status {found.status!r}: {_TROUBLES[found.status]}. A ridge > 0 or a smaller radius makes it well defined.",
+        f"status {found.status!r}: {_TROUBLES[found.status]}. {remedy} makes it well defined.",
         UserWarning,
         stacklevel=stacklevel,
     )
@@ -453,7 +448,7 @@ def _signed(design: Design, won: Array, lost: Array) -> Callable[[Array], Array]
     return signed
 
 
-def _separated(signed: Callable[[Array], Array], theta: Array, flat: Array) -> bool:
+def separated(signed: Callable[[Array], Array], theta: Array, flat: Array) -> bool:
     """Whether theta, or its part along flat directions (d, r), explains answers and contradicts none."""
     margins = signed(theta)
     if np.all(margins > 0.0):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Knowledge", "known_directions", "shortest"]
+__all__ = ["Knowledge", "knowledge_of", "known_directions", "shortest"]
 
 RANK_TOLERANCE = 1e-14
 """Times d: below this share of the largest, an eigenvalue of the features' Gram matrix is rounding error."""
@@ -101,6 +101,32 @@ def known_directions(gram: Array) -> tuple[Array, Array]:
     values, vectors = np.linalg.eigh(gram)
     firm = values > RANK_TOLERANCE * len(values) * values[-1]
     return vectors[:, firm] / np.sqrt(values[firm]), vectors[:, ~firm]
+
+
+def knowledge_of(
+    inverse: Array, runaway: Array, variance: Array, unknown: Array, units: Array, metric: Array
+) -> Knowledge:
+    """What is known of an estimate, from its information and the variance of its score, both in the features' units.
+
+    Parameters
+    ----------
+    inverse : (d, d) float64
+        The generalised inverse of the information, with nothing along ``runaway`` and ``unknown``.
+    runaway : (d, s) float64
+        Along which the likelihood grows for ever.
+    variance : (d, d) float64
+    unknown : (d, r) float64
+        Of which no comparison tells.
+    units, metric : (d,) float64
+        The features' units, and what :func:`shortest` measures theta by.
+    """
+    sandwich = inverse @ variance @ inverse
+    sandwich = (sandwich + sandwich.T) / 2.0 / np.outer(units, units)
+    if unknown.shape[1] > 0:
+        loose = unknown / units[:, None]
+        sandwich = shortest(shortest(sandwich, loose, metric).T, loose, metric)
+        runaway = shortest(runaway / units[:, None], loose, metric) * units[:, None]
+    return Knowledge(units, unknown, runaway / np.linalg.norm(runaway, axis=0), sandwich)
 
 
 def shortest(vectors: Array, unknown: Array, metric: Array) -> Array:

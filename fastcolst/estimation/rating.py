@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,8 @@ class Fit:
         With which it was fitted.
     lapse : LapseProfile or None
         The likelihood of lapse rates, where it was asked for: ``rate``, ``interval``, ``rates``, ``log_likelihoods``.
+    is_pseudo : bool
+        Whether the likelihood is a pseudo-likelihood, that of pairs into which rankings were broken.
     """
 
     theta: Array
@@ -98,6 +100,11 @@ class Fit:
     comparison: Any = field(repr=False)
     _knowledge: Knowledge = field(repr=False)
     lapse: LapseProfile | None = field(default=None, repr=False)
+    is_pseudo: bool = field(default=False, repr=False)
+
+    def pseudo(self, n_items: int, n_choices: float) -> Fit:
+        """The same as of a pseudo-likelihood of so many choices, whose first features are items."""
+        return replace(self, items=self.names[:n_items], comparisons=n_choices, is_pseudo=True)
 
     # --- coefficients ---------------------------------------------------------------------------------------
 
@@ -352,7 +359,8 @@ class Fit:
             low, high = _interval(found.estimate, found.standard_error, level)
             numbers = f"{found.estimate:.4g}", f"{found.standard_error:.4g}", f"{z:.2f}", f"{p:.2g}"
             rows.append(["shown first", *numbers, f"{low:.4g} to {high:.4g}"])
-        counts = f"{self.comparisons:,.10g} comparisons, log-likelihood {self.log_likelihood:.6g}, {self.status}"
+        kind = "pseudo-log-likelihood" if self.is_pseudo else "log-likelihood"
+        counts = f"{self.comparisons:,.10g} comparisons, {kind} {self.log_likelihood:.6g}, {self.status}"
         lapses = [] if self.lapse is None else [str(self.lapse)]
         lines = [*align([head, *rows]), *lapses, *self._unidentified_lines()]
         return "\n".join([f"{self.comparison!r}, {counts}", *lines])

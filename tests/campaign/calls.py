@@ -324,6 +324,19 @@ def _fit(world: World, rng: Generator) -> Case:
     return Case(fc.fit, arguments)
 
 
+def _fit_rankings(world: World, rng: Generator) -> Case:
+    rankings: Any = [rng.permutation(["a", "b", "c"])[: 2 + k % 2].tolist() for k in range(6)]
+    arguments: dict[str, Any] = {"rankings": rankings, "ridge": 0.1, "weights": rng.uniform(0.5, 2.0, 6)}
+    kind = rng.integers(3)
+    if kind == 0:
+        arguments |= {"shown": [["a", "b", "c"]] * 6, "clusters": ["x", "y", "x", "z", "y", "z"]}
+    elif kind == 1:
+        arguments |= {"features": {name: rng.normal(size=D) for name in "abc"}, "names": ["u", "v"]}
+    else:
+        arguments |= {"rankings": [[1, 0], [2], [0, 2], [1], [2, 1], [0]], "features": rng.normal(size=(6, 3, D))}
+    return Case(fc.fit_rankings, {**arguments, "ties": "breslow", "comparison": "bradley-terry"})
+
+
 def _of_fit(method: str, **arguments: Any) -> Callable[[World, Generator], Case]:
     found = fc.fit([["a", "b"], ["b", "c"], ["c", "a"]], [6, 7, 2], [10, 10, 10], ridge=0.1, position=True)
     return lambda world, rng: Case(getattr(found, method), dict(arguments), found)
@@ -505,6 +518,7 @@ def points() -> list[Point]:
         Point("Fit.predict", _of_fit("predict", first=[[1.0, 0.0, 0.0]], second="b", position=True), 2),
         Point("Fit.ranking", _of_fit("ranking", scale=2.0, anchor={"a": 1000}, items=["a", "c"], level=0.9), 2),
         *(Point(f"Fit.{method}", _of_fit(method, level=0.9), 0.5) for method in ("intervals", "summary", "to_pandas")),
+        Point("fit_rankings", _fit_rankings, 4, (), ("shown", "features")),
         Point("PreferenceRegression", _plain(fc.PreferenceRegression, comparison="thurstone", ridge=0.5), 0.5),
         Point("PreferenceRegression.fit", _classifier("fit"), 4, (TypeError,)),
         *(
