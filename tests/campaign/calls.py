@@ -325,7 +325,7 @@ def _fit(world: World, rng: Generator) -> Case:
 
 
 def _fit_rankings(world: World, rng: Generator) -> Case:
-    rankings: Any = [rng.permutation(["a", "b", "c"])[: 2 + k % 2].tolist() for k in range(6)]
+    rankings: Any = tuple(rng.permutation(["a", "b", "c"])[: 2 + k % 2].tolist() for k in range(6))
     arguments: dict[str, Any] = {"rankings": rankings, "ridge": 0.1, "weights": rng.uniform(0.5, 2.0, 6)}
     kind = rng.integers(3)
     if kind == 0:
@@ -333,7 +333,7 @@ def _fit_rankings(world: World, rng: Generator) -> Case:
     elif kind == 1:
         arguments |= {"features": {name: rng.normal(size=D) for name in "abc"}, "names": ["u", "v"]}
     else:
-        arguments |= {"rankings": [[1, 0], [2], [0, 2], [1], [2, 1], [0]], "features": rng.normal(size=(6, 3, D))}
+        arguments |= {"rankings": ([1, 0], [2], [0, 2], [1], [2, 1], [0]), "features": rng.normal(size=(6, 3, D))}
     return Case(fc.fit_rankings, {**arguments, "ties": "breslow", "comparison": "bradley-terry"})
 
 
