@@ -97,10 +97,11 @@ def index_twin_of(policy: fc.Policy) -> reference.DoubleThompson | reference.Sel
     state = state_of(policy)
     twin: reference.DoubleThompson | reference.SelfSparring
     if isinstance(policy, fc.DoubleThompson):
-        twin = reference.DoubleThompson(len(state.wins), policy.get_params()["alpha"])
+        options = policy.get_params()
+        twin = reference.DoubleThompson(len(state.wins), options["alpha"], options["allow_self_duel"])
         twin.wins = state.wins.copy()
     else:
-        twin = reference.SelfSparring(state.laws.shape[1])
+        twin = reference.SelfSparring(state.laws.shape[1], policy.get_params()["allow_self_duel"])
         twin.wins, twin.losses = state.laws[:2].copy()
     twin.round = policy.round
     return twin

@@ -195,13 +195,14 @@ def test_coins_and_thresholds_follow_from_the_counts():
 
 
 @pytest.mark.parametrize("kind", POLICIES)
-@pytest.mark.parametrize("n", [1, 2])
-def test_the_same_choice_as_the_reference_for_the_same_draws(kind, n):
-    policy, contexts = kind(n_arms=n, rng=7), np.zeros((n, 2))
+@pytest.mark.parametrize(("n", "allows"), [(1, True), (2, True), (2, False), (6, False)])
+def test_the_same_choice_as_the_reference_for_the_same_draws(kind, n, allows):
+    policy, contexts = kind(n_arms=n, allow_self_duel=allows, rng=7), np.zeros((n, 2))
     rng, twin = np.random.default_rng(0), index_twin_of(policy)
     for t in range(rounds(3000, 150)):
         duel, draws = choice_and_draws(policy, contexts)
         assert (duel.first, duel.second) == twin.select(contexts, *draws), f"round {t + 1}"
+        assert allows or not duel.is_self
         if not duel.is_self:
             won = bool(rng.random() < special.expit((duel.second - duel.first) / 2.0))
             policy.update(duel, won)
@@ -238,14 +239,15 @@ def same_law(ours, theirs):
 
 @pytest.mark.parametrize("kind", POLICIES)
 @pytest.mark.parametrize("n_rounds", [0, 60, 600])
-def test_pairs_have_the_law_of_full_draws(kind, n_rounds):
+@pytest.mark.parametrize("allows", [True, False])
+def test_pairs_have_the_law_of_full_draws(kind, n_rounds, allows):
     """False alarm: 1e-4 for each. The round number moves on alike in both."""
-    policy = play(kind(n_arms=10, rng=2), n_rounds)
+    policy = play(kind(n_arms=10, allow_self_duel=allows, rng=2), n_rounds)
     m = rounds(6000, 500)
     assert same_law(pairs_in(policy, m), pairs_in(policy, m, "reference")) > 1e-4
 
 
-RULE = double_thompson.DoubleThompsonRule(0.51)
+RULE = double_thompson.DoubleThompsonRule(0.51, True)
 
 
 def choices(table, m):

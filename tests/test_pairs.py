@@ -10,7 +10,7 @@ import fastcolst as fc
 from fastcolst import reference as ref
 from fastcolst import streams
 from fastcolst.kernels.dominance import is_candidate, remove_dominated
-from fastcolst.kernels.pairs import informative_pair, optimistic_pair, pair_work_shape
+from fastcolst.kernels.pairs import informative_pair, optimistic_pair, optimistic_pair_of, pair_work_shape
 from fastcolst.kernels.pool import pool_of
 from fastcolst.kernels.selection import tie_key
 from fastcolst.reference.pairs import in_order, random_order
@@ -75,7 +75,7 @@ def first_pair(instance, values, rows, *, with_itself):
     """The first in the instance's order of the pairs of largest value among some arms, and that value."""
     allowed = np.triu(np.ones(values.shape, dtype=bool), 0 if with_itself else 1) & np.outer(rows, rows)
     largest = np.max(values[allowed])
-    size = abs(largest) if not with_itself else np.max(np.abs(values))
+    size = abs(largest) if values is instance.distances else np.max(np.abs(np.diag(values))) + abs(largest)
     equals = np.argwhere(allowed & (values >= largest - 5e-13 * size)).tolist()
     pair = max(equals, key=lambda pair: sorted((instance.order[i] for i in pair), reverse=True))
     return in_order(pair, instance.utilities, instance.distances, instance.order), largest
@@ -99,11 +99,13 @@ def check_informative(instance, eta):
 
 def check_optimistic(instance, scale):
     values = instance.utilities[:, None] + instance.utilities + scale * instance.distances
-    everyone = np.ones(len(values), dtype=bool)
-    pair, largest = first_pair(instance, values, everyone, with_itself=True)
-    first, second = optimistic_pair(instance.work(), len(instance.points), scale, instance.key)
-    assert abs(values[first, second] - largest) <= 1e-12 * np.max(np.abs(values))
-    assert (first, second) == pair
+    everyone, n = np.ones(len(values), dtype=bool), len(values)
+    for with_itself in (True, False):
+        pair, largest = first_pair(instance, values, everyone, with_itself=with_itself or n == 1)
+        first, second = optimistic_pair_of(instance.work(), n, scale, with_itself, instance.key)
+        assert abs(values[first, second] - largest) <= 1e-12 * np.max(np.abs(values))
+        assert (first, second) == pair
+        assert not with_itself or pair == optimistic_pair(instance.work(), n, scale, instance.key)
 
 
 # --- kernels against brute force ----------------------------------------------------------------------------

@@ -18,7 +18,16 @@ import numpy as np
 from fastcolst._compile import helper
 from fastcolst.kernels.splitmix import GOLDEN, uniform
 
-__all__ = ["MOST_COUNTED", "beta_variate", "chance_above_half", "chance_after_win", "largest_beta", "log_norm"]
+__all__ = [
+    "MOST_COUNTED",
+    "beta_variate",
+    "chance_above_half",
+    "chance_after_win",
+    "largest_beta",
+    "leave_out",
+    "likely_winner",
+    "log_norm",
+]
 
 MOST_COUNTED = 1e12
 """Wins and losses together: where there are more, one win more is lost in rounding sooner or later."""
@@ -278,3 +287,23 @@ def largest_beta(laws: Any, leader: int, value: float, state: Any, samples: Any)
                 floor = (x, np.log(x), np.log1p(-x))
     samples[leader] = value
     return state
+
+
+@helper
+def leave_out(laws: Any, place: int) -> None:
+    """Make a law one whose variate :func:`largest_beta` leaves out."""
+    laws[0, place], laws[1, place], laws[2, place] = 0.0, 1.0, -np.inf
+
+
+@helper
+def likely_winner(laws: Any) -> int:
+    """The variate of the highest expectation, (wins + 1)/(wins + losses + 2), none that is left out. O(n).
+
+    ``laws`` as in :func:`largest_beta`.
+    """
+    best, highest = 0, -1.0
+    for i in range(laws.shape[1]):
+        share = (laws[0, i] + 1.0) / (laws[0, i] + laws[1, i] + 2.0)
+        if laws[2, i] > -np.inf and share > highest:
+            best, highest = i, share
+    return best

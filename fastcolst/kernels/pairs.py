@@ -28,7 +28,15 @@ from fastcolst.kernels.pool import (
 )
 from fastcolst.kernels.selection import comes_first
 
-__all__ = ["FEW", "TIE", "informative_pair", "optimistic_pair", "pair_comes_first", "pair_work_shape"]
+__all__ = [
+    "FEW",
+    "TIE",
+    "informative_pair",
+    "optimistic_pair",
+    "optimistic_pair_of",
+    "pair_comes_first",
+    "pair_work_shape",
+]
 
 N_SCRATCH = 2
 """Rows of scratch in a pool."""
@@ -129,13 +137,19 @@ def optimistic_pair(work: Any, n_arms: int, scale: float, key: Any) -> tuple[int
     -----
     The search of :func:`best_pair`. Allocates nothing.
     """
+    return optimistic_pair_of(work, n_arms, scale, True, key)
+
+
+@helper
+def optimistic_pair_of(work: Any, n_arms: int, scale: float, with_itself: bool, key: Any) -> tuple[int, int]:
+    """As :func:`optimistic_pair`, over i < j alone unless an arm may meet itself; one arm alone meets itself."""
     pool, other = _everyone(work, n_arms)
     pool.standing[:] = CANDIDATE
     largest = 0.0
     for j in range(pool.size):
         largest = max(largest, abs(pool.utility[j]))
     unit = max(largest, scale, 1.0)  # no weight, and no utility times its weight, exceeds 1: squares stay finite
-    objective = PairObjective(1.0 / unit, scale / unit, np.inf, True, 2.0 * largest / unit, key)
+    objective = PairObjective(1.0 / unit, scale / unit, np.inf, with_itself, 2.0 * largest / unit, key)
     return best_pair(_by_bound(pool, objective, other), objective)
 
 
@@ -210,12 +224,13 @@ def are_equal(pool: Any, one: int, other: int) -> bool:
 def _lone_arm(pool: Any, objective: Any) -> tuple[float, int, int]:
     """The best pair of a known candidate with itself: value and twice the column.
 
-    Where an arm may not meet itself the value is -1, below that of any pair: any candidate will do.
+    Where an arm may not meet itself the value is -3, below that of any pair, whose weighted utilities are at least -1
+    each: any candidate will do.
     """
     value, arm = -np.inf, -1
     for j in range(pool.size):
         if pool.standing[j] == CANDIDATE:
-            own = 2.0 * objective.weight * pool.utility[j] if objective.with_itself else -1.0
+            own = 2.0 * objective.weight * pool.utility[j] if objective.with_itself else -3.0
             slack = TIE * objective.size
             is_tie = objective.with_itself and arm >= 0 and value - slack <= own <= value + slack
             if arm < 0 or own > value + slack or (is_tie and labels_come_first(objective.key, pool.label, j, arm)):

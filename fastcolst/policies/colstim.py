@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastcolst._checks import answer, brief, count, number, plain_text
+from fastcolst._checks import brief, count, number, plain_text
 from fastcolst._compile import fill_uniform, helper
 from fastcolst._registry import register
 from fastcolst.comparison import comparison_model, fill_raw, pdf, perturb
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.kernels.splitmix import word
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, horizon_of, update_linear
 
@@ -328,7 +328,7 @@ def perturbed_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         For a bad argument.
     """
-    fields = linear_fields(parameters)
+    fields = pair_fields(parameters)
     perturbation, clip = parameters["perturbation"], parameters["clip"]
     kind, value = coupling_code(parameters["coupling"])
     return {
@@ -337,7 +337,6 @@ def perturbed_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "clip": -1.0 if clip is None else number("clip", clip, infinite=True),
         "coupling": kind,
         "coupling_value": value,
-        "allow_self_duel": answer(parameters["allow_self_duel"], "allow_self_duel"),
     }
 
 

@@ -22,11 +22,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import check_memory, number
+from fastcolst._checks import answer, check_memory, number
 from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW
-from fastcolst.kernels.beta import MOST_COUNTED, chance_above_half, chance_after_win, largest_beta, log_norm
+from fastcolst.kernels.beta import (
+    MOST_COUNTED,
+    beta_variate,
+    chance_above_half,
+    chance_after_win,
+    largest_beta,
+    likely_winner,
+    log_norm,
+)
 from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.kernels.splitmix import GOLDEN, key_from, word53
 from fastcolst.policies.blind import IndexPolicy
@@ -90,9 +98,10 @@ def _(state: DoubleThompsonState, name: str) -> None:
 
 @register
 class DoubleThompsonRule(NamedTuple):
-    """Algorithm 1 as a number: alpha, the width of the confidence bounds."""
+    """Algorithm 1 as numbers: alpha, the width of the confidence bounds, and whether an arm may be its own rival."""
 
     alpha: float
+    allow_self_duel: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms for the key of the round's samples, one for ties."""
@@ -115,7 +124,11 @@ class DoubleThompsonRule(NamedTuple):
         count_wins(state.bars, candidates, n_candidates, key, work)
         first = best_of(candidates, n_candidates, work[6], raw[2])
         rivals(state, first, log_t, laws)
-        largest_beta(laws, first, 0.5, key + np.uint64(n * n) * GOLDEN, samples)
+        leader, value, key = first, 0.5, key + np.uint64(n * n) * GOLDEN
+        if not self.allow_self_duel and n > 1:
+            leader = likely_winner(laws)  # there is one: a Copeland winner is not beaten for certain by all others
+            key, value = beta_variate(laws[0, leader], laws[1, leader], key)
+        largest_beta(laws, leader, value, key, samples)
         return Choice(first, argmax(samples), 0)
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
@@ -262,6 +275,8 @@ class DoubleThompson(IndexPolicy):
         K, arms of every round; None: as many as in the first round.
     alpha : float, default 0.51
         Positive; a confidence bound is sqrt(alpha log t / N) wide. The regret bounds ask for more than 0.5.
+    allow_self_duel : bool, default True
+        Whether the first arm may be its own rival. False: the rival is the largest sample of the other arms.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.INDEX`.
 
@@ -302,8 +317,10 @@ class DoubleThompson(IndexPolicy):
         *,
         n_arms: int | None = None,
         alpha: float = 0.51,
+        allow_self_duel: bool = True,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:
         super().__init__(locals())
-        self._start_index(DoubleThompsonRule(number("alpha", alpha, positive=True)), DoubleThompsonState)
+        allows = answer(allow_self_duel, "allow_self_duel")
+        self._start_index(DoubleThompsonRule(number("alpha", alpha, positive=True), allows), DoubleThompsonState)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.kernels.linalg import gram_norm
 from fastcolst.kernels.pairs import informative_pair, pair_work_shape
-from fastcolst.kernels.selection import tie_key
+from fastcolst.kernels.selection import among_equals, optimistic_argmax, tie_key
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
 
@@ -23,13 +26,15 @@ __all__ = ["MaxInP", "MaxInPRule"]
 class MaxInPRule(NamedTuple):
     """MaxInP as numbers.
 
-    estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: eta, negative for sqrt(d log T).
+    estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: eta, negative for sqrt(d log T);
+    allow_self_duel: whether a single candidate duels with itself.
     """
 
     estimator: Any
     model: Any
     horizon: int
     width_scale: float
+    allow_self_duel: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
@@ -49,11 +54,32 @@ class MaxInPRule(NamedTuple):
         eta = confidence_scale(self, state)
         theta_norm = gram_norm(state.gram, state.memory.theta)
         first, second = informative_pair(work, n, theta_norm, eta, tie_key(raw[1]))
+        if first == second and not self.allow_self_duel:
+            rival = toughest_rival(state, contexts, first, eta, work, tie_key(raw[1]))
+            first, second = min(first, rival), max(first, rival)
         return Choice(first, second, 0)
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """One comparison more for theta and M."""
         return update_linear(state, self.estimator, self.model, contrast, share, weight)
+
+
+@helper
+def toughest_rival(state: Any, contexts: Any, arm: int, eta: float, work: Any, key: Any) -> int:
+    """The other arm that one beats with least certainty, argmax u_j - u_i + eta |x_j - x_i|; where it is alone, itself.
+
+    The scratch ``work``, of :func:`pair_work_shape`, is overwritten: the search for the pair has used what was there.
+    O(n d^2).
+    """
+    d, n = contexts.shape
+    whitened, utility, values = work[:d], work[d], work[d + 1]
+    assess(state, contexts, whitened, utility[:n], values[:n])
+    for j in range(n, utility.size):  # no arms: they never win
+        utility[j] = -np.inf
+        for k in range(d):
+            whitened[k, j] = 0.0
+    best = optimistic_argmax(utility, whitened, arm, eta, False, values)
+    return among_equals(values[:n], best, key)
 
 
 @register(name="MaxInP")
@@ -66,9 +92,12 @@ class MaxInP(LinearPolicy):
 
     Parameters
     ----------
-    n_features, n_arms, horizon, comparison, estimator, ridge, exploration_rounds, width_scale, position
+    n_features, n_arms, horizon, comparison, estimator, ridge, exploration_rounds, width_scale
         As in :data:`fastcolst.policies.parameters.LINEAR`.
-    max_pending, rng
+    allow_self_duel : bool, default True
+        Whether a single candidate duels with itself. False: with its toughest rival, the arm of the largest
+        (x_j - x_i)'theta + eta |x_j - x_i|_{M^-1}.
+    position, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -83,10 +112,9 @@ class MaxInP(LinearPolicy):
     estimator remembers, and O(d) for each duel that waits for its answer.
 
     The first arm is the one of lower index. Which of several equal pairs duels, and which of two equal arms is the
-    first, is random; see :func:`fastcolst.kernels.selection.tie_key`. A single candidate duels with itself. Different
-    arms of equal utility leave each other in the running, also with ``width_scale=0``, where the formula would strike
-    out both. SGD at a constant rate lets theta grow past the true parameter, which soon leaves one or two candidates;
-    ``SGD(radius=1)`` does not.
+    first, is random; see :func:`fastcolst.kernels.selection.tie_key`. Different arms of equal utility leave each
+    other in the running, also with ``width_scale=0``, where the formula would strike out both. SGD at a constant rate
+    lets theta grow past the true parameter, which soon leaves one or two candidates; ``SGD(radius=1)`` does not.
 
     Threads may share a policy.
 
@@ -123,9 +151,10 @@ class MaxInP(LinearPolicy):
         ridge: float = 0.0,
         exploration_rounds: Exploration = None,
         width_scale: float | None = None,
+        allow_self_duel: bool = True,
         position: bool = False,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:
         super().__init__(locals())
-        self._start_linear(MaxInPRule(**linear_fields(self._parameters)), ridge, exploration_rounds)
+        self._start_linear(MaxInPRule(**pair_fields(self._parameters)), ridge, exploration_rounds)

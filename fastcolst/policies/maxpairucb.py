@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastcolst._registry import register
-from fastcolst.kernels.pairs import optimistic_pair, pair_work_shape
+from fastcolst.kernels.pairs import optimistic_pair_of, pair_work_shape
 from fastcolst.kernels.selection import tie_key
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
 
@@ -22,13 +22,15 @@ __all__ = ["MaxPairUCB", "MaxPairUCBRule"]
 class MaxPairUCBRule(NamedTuple):
     """MaxPairUCB as numbers.
 
-    estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: c, negative for sqrt(d log T).
+    estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: c, negative for sqrt(d log T);
+    allow_self_duel: whether an arm may meet itself.
     """
 
     estimator: Any
     model: Any
     horizon: int
     width_scale: float
+    allow_self_duel: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
@@ -45,7 +47,8 @@ class MaxPairUCBRule(NamedTuple):
         d, n = contexts.shape
         if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
             return NOT_FINITE
-        first, second = optimistic_pair(work, n, confidence_scale(self, state), tie_key(raw[1]))
+        scale, key = confidence_scale(self, state), tie_key(raw[1])
+        first, second = optimistic_pair_of(work, n, scale, self.allow_self_duel, key)
         return Choice(first, second, 0)
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
@@ -62,9 +65,11 @@ class MaxPairUCB(LinearPolicy):
 
     Parameters
     ----------
-    n_features, n_arms, horizon, comparison, estimator, ridge, exploration_rounds, width_scale, position
+    n_features, n_arms, horizon, comparison, estimator, ridge, exploration_rounds, width_scale
         As in :data:`fastcolst.policies.parameters.LINEAR`.
-    max_pending, rng
+    allow_self_duel : bool, default True
+        Whether an arm may duel with itself. False: the best pair of two different arms, i < j.
+    position, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -79,7 +84,7 @@ class MaxPairUCB(LinearPolicy):
     estimator remembers, and O(d) for each duel that waits for its answer.
 
     The first arm is the one of lower index. Which of several equal pairs duels, and which of two equal arms is the
-    first, is random; see :func:`fastcolst.kernels.selection.tie_key`. An arm may duel with itself.
+    first, is random; see :func:`fastcolst.kernels.selection.tie_key`.
 
     Threads may share a policy.
 
@@ -116,9 +121,10 @@ class MaxPairUCB(LinearPolicy):
         ridge: float = 0.0,
         exploration_rounds: Exploration = None,
         width_scale: float | None = None,
+        allow_self_duel: bool = True,
         position: bool = False,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:
         super().__init__(locals())
-        self._start_linear(MaxPairUCBRule(**linear_fields(self._parameters)), ridge, exploration_rounds)
+        self._start_linear(MaxPairUCBRule(**pair_fields(self._parameters)), ridge, exploration_rounds)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.random import BitGenerator, Generator, SeedSequence
 
-from fastcolst._checks import count, number
+from fastcolst._checks import answer, count, number
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone, comparison_model
 from fastcolst.estimation.estimators import engine_of
 from fastcolst.estimation.mle import MLE
@@ -29,6 +29,7 @@ __all__ = [
     "Seed",
     "described",
     "linear_fields",
+    "pair_fields",
     "unless_ridge",
 ]
 
@@ -91,6 +92,17 @@ def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "horizon": 0 if horizon is None else count("horizon", horizon),
         "width_scale": -1.0 if scale is None else number("width_scale", scale),
     }
+
+
+def pair_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the rules of which an arm may meet itself: those of :func:`linear_fields`, and whether it may.
+
+    Raises
+    ------
+    ValueError
+        For a bad argument.
+    """
+    return {**linear_fields(parameters), "allow_self_duel": answer(parameters["allow_self_duel"], "allow_self_duel")}
 
 
 def unless_ridge(exploration_rounds: Any, ridge: Any) -> Any:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import check_memory
+from fastcolst._checks import answer, check_memory
 from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW
-from fastcolst.kernels.beta import MOST_COUNTED, beta_variate, largest_beta, log_norm
+from fastcolst.kernels.beta import MOST_COUNTED, beta_variate, largest_beta, leave_out, likely_winner, log_norm
 from fastcolst.kernels.selection import all_rows_finite, argmax
 from fastcolst.kernels.splitmix import key_from
 from fastcolst.policies.blind import IndexPolicy
@@ -60,28 +60,31 @@ def _(state: SelfSparringState, name: str) -> None:
 
 @register
 class SelfSparringRule(NamedTuple):
-    """Algorithm 2. Two uniforms make the key of its samples; a registered NamedTuple needs a field."""
+    """Algorithm 2, and whether both draws may name one arm."""
 
-    n_uniforms: int = 2
+    allow_self_duel: bool
 
     def n_raw(self, n_arms: int) -> int:
-        """Two uniforms."""
-        return self.n_uniforms
+        """Two uniforms, which make the key of the samples."""
+        return 2
 
     def work_shape(self, n_arms: int, n_features: int) -> tuple[int, int]:
-        """The samples of the first and of the second arm."""
-        return 2, n_arms
+        """The samples of the first and of the second arm, and the laws of the arms that the first leaves."""
+        return 5, n_arms
 
     def select(self, state: Any, contexts: Any, raw: Any, work: Any) -> Choice:
         """The largest of n Beta variates, twice. O(n), a Beta variate for few arms."""
         if not all_rows_finite(contexts):
             return NOT_FINITE
-        key = np.uint64(key_from(raw[0], raw[1]))
-        favourite = highest_share(state.laws)
-        for draw in range(2):
-            key, value = beta_variate(state.laws[0, favourite], state.laws[1, favourite], key)
-            key = largest_beta(state.laws, favourite, value, key, work[draw])
-        return Choice(argmax(work[0]), argmax(work[1]), 0)
+        n, others = contexts.shape[1], work[2:5]
+        key, first = highest_sample(state.laws, np.uint64(key_from(raw[0], raw[1])), work[0])
+        for row in range(3):
+            for i in range(n):
+                others[row, i] = state.laws[row, i]
+        if not self.allow_self_duel and n > 1:
+            leave_out(others, first)
+        key, second = highest_sample(others, key, work[1])
+        return Choice(first, second, 0)
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
         """A win for one, a loss for the other; of a tie half of each for both. O(1)."""
@@ -100,14 +103,12 @@ class SelfSparringRule(NamedTuple):
 
 
 @helper
-def highest_share(laws: Any) -> int:
-    """The arm of the highest expectation, (S + 1)/(S + F + 2): a likely winner. O(n)."""
-    best, highest = 0, 0.0
-    for i in range(laws.shape[1]):
-        share = (laws[0, i] + 1.0) / (laws[0, i] + laws[1, i] + 2.0)
-        if share > highest:
-            best, highest = i, share
-    return best
+def highest_sample(laws: Any, key: Any, samples: Any) -> Any:
+    """Next key, and the arm of the largest of independent draws from laws. O(n), a Beta variate for few arms."""
+    favourite = likely_winner(laws)
+    key, value = beta_variate(laws[0, favourite], laws[1, favourite], key)
+    key = largest_beta(laws, favourite, value, key, samples)
+    return key, argmax(samples)
 
 
 @register(name="SelfSparring")
@@ -123,6 +124,8 @@ class SelfSparring(IndexPolicy):
         As in :data:`fastcolst.policies.parameters.INDEX`.
     n_arms : int, optional
         Arms of every round; None: as many as in the first round.
+    allow_self_duel : bool, default True
+        Whether both draws may name one arm. False: the second is the largest of the draws of the others.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.INDEX`.
 
@@ -161,8 +164,9 @@ class SelfSparring(IndexPolicy):
         n_features: int | None = None,
         *,
         n_arms: int | None = None,
+        allow_self_duel: bool = True,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:
         super().__init__(locals())
-        self._start_index(SelfSparringRule(), SelfSparringState)
+        self._start_index(SelfSparringRule(answer(allow_self_duel, "allow_self_duel")), SelfSparringState)

@@ -15,9 +15,9 @@ from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.kernels.selection import among_equals, argmax, tie_key
 from fastcolst.policies.colstim import theorem_constants
-from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
-from fastcolst.policies.stages.descent import LABEL, UTILITY, descend, stage_work_shape
+from fastcolst.policies.stages.descent import LABEL, UTILITY, descend, everyone, stage_work_shape, survey
 from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
 from fastcolst.policies.stages.state import CONFIDENT, EXPLORATION, note, teach
 from fastcolst.policies.state import explore
@@ -30,13 +30,14 @@ class StaDRule(NamedTuple):
     """Sta'D as numbers.
 
     estimator, model: the registered instances; horizon: T, 0 in a template only; width_scale: eta, negative for
-    sqrt(d log T).
+    sqrt(d log T); allow_self_duel: whether a single survivor duels with itself.
     """
 
     estimator: Any
     model: Any
     horizon: int
     width_scale: float
+    allow_self_duel: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
@@ -59,6 +60,13 @@ class StaDRule(NamedTuple):
             return NOT_FINITE
         if reason == CONFIDENT:
             first, second = _best_two(work[UTILITY][:size], key)
+            if first == second and not self.allow_self_duel:  # the best other arm of all
+                first = int(work[LABEL, first])
+                size = everyone(work, contexts.shape[1])
+                survey(state, stage, contexts, size, work)
+                if size > 1:
+                    work[UTILITY, first] = -np.inf
+                second = among_equals(work[UTILITY][:size], argmax(work[UTILITY][:size]), key)
         return Choice(int(work[LABEL, first]), int(work[LABEL, second]), note(state, stage, reason))
 
     def update(self, state: Any, choice: Choice, contrast: Any, share: float, weight: float) -> int:
@@ -91,7 +99,11 @@ class StaD(StagewisePolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     horizon, comparison, estimator, ridge
         As in :data:`fastcolst.policies.parameters.STAGEWISE`.
-    exploration_rounds, width_scale, position, max_pending, rng
+    exploration_rounds, width_scale
+        As in :data:`fastcolst.policies.parameters.LINEAR`.
+    allow_self_duel : bool, default True
+        Whether a single survivor duels with itself. False: with the best of the arms that were eliminated.
+    position, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -101,9 +113,8 @@ class StaD(StagewisePolicy):
 
     Notes
     -----
-    A single survivor duels with itself. Ties are broken at random, see
-    :func:`fastcolst.kernels.selection.tie_key`; of the widest pair the arm of lower index is the first. Saha leaves
-    open which of the pairs that are too wide duels: here it is the widest.
+    Ties are broken at random, see :func:`fastcolst.kernels.selection.tie_key`; of the widest pair the arm of lower
+    index is the first. Saha leaves open which of the pairs that are too wide duels: here it is the widest.
 
     ``stage_counts`` tells where rounds ended and why; ``stage(s)`` what a stage knows; ``theta`` and ``gram`` are stage
     1's. An answer counts for its round's stage, however late it comes; logs teach all stages.
@@ -142,12 +153,13 @@ class StaD(StagewisePolicy):
         ridge: float = 0.0,
         exploration_rounds: Exploration = None,
         width_scale: float | None = None,
+        allow_self_duel: bool = True,
         position: bool = False,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:
         super().__init__(locals())
-        self._start_linear(StaDRule(**linear_fields(self._parameters)), ridge, exploration_rounds)
+        self._start_linear(StaDRule(**pair_fields(self._parameters)), ridge, exploration_rounds)
 
     @classmethod
     def from_theorem(

@@ -244,6 +244,8 @@ class CoLSTIM(LinearPolicy):
 class MaxInP(LinearPolicy):
     """Maximum-Informative-Pair (Saha, 2021): the farthest pair of the arms that may still be the best.
 
+    A single candidate duels with itself or, where it may not, with its toughest rival.
+
     Examples
     --------
     >>> from fastcolst.reference import BradleyTerry, MaxInP
@@ -256,20 +258,28 @@ class MaxInP(LinearPolicy):
     (2, 2)
     """
 
+    _: KW_ONLY
+    allow_self_duel: bool = True
+
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
         utilities, distances = self.utilities(contexts), pair_distances(contexts, inverse(self.gram))
         candidates = np.flatnonzero(undominated(utilities, distances, self.confidence_scale()))
-        if len(candidates) == 1:
-            return int(candidates[0]), int(candidates[0])
-        pairs = [(int(i), int(j)) for i in candidates for j in candidates if i < j]
         order = random_order(tie_key(uniforms[1]), len(contexts))
+        if len(candidates) == 1:
+            first = second = int(candidates[0])
+            if not self.allow_self_duel:
+                optimism = utilities - utilities[first] + self.confidence_scale() * distances[first]
+                optimism[first] = -math.inf  # still the largest where it is the only arm
+                second = first_of_equals(optimism, tie_key(uniforms[1]))
+            return min(first, second), max(first, second)
+        pairs = [(int(i), int(j)) for i in candidates for j in candidates if i < j]
         pair = first_of_the_largest(pairs, np.array([distances[pair] for pair in pairs]), 0.0, order)
         return in_order(pair, utilities, distances, order)
 
 
 @dataclass(eq=False)
 class MaxPairUCB(LinearPolicy):
-    """The pair of highest optimistic utility, x_i.theta + x_j.theta + c |x_i - x_j|_{M^-1}; i = j is allowed.
+    """The pair of highest optimistic utility, x_i.theta + x_j.theta + c |x_i - x_j|_{M^-1}; i = j may be allowed.
 
     Examples
     --------
@@ -283,10 +293,14 @@ class MaxPairUCB(LinearPolicy):
     (2, 2)
     """
 
+    _: KW_ONLY
+    allow_self_duel: bool = True
+
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
-        utilities = self.utilities(contexts)
+        utilities, n = self.utilities(contexts), len(contexts)
         distances = pair_distances(contexts, inverse(self.gram))
-        pairs = [(i, j) for i in range(len(contexts)) for j in range(i, len(contexts))]
+        with_itself = self.allow_self_duel or n == 1
+        pairs = [(i, j) for i in range(n) for j in range(i if with_itself else i + 1, n)]
         values = [utilities[i] + utilities[j] + self.confidence_scale() * distances[i, j] for i, j in pairs]
         order = random_order(tie_key(uniforms[1]), len(contexts))
         pair = first_of_the_largest(pairs, np.array(values), 2.0 * float(np.max(np.abs(utilities))), order)
@@ -339,6 +353,7 @@ class DoubleThompson:
 
     n_arms: int
     alpha: float = 0.51
+    allow_self_duel: bool = True
     wins: Floats = field(init=False)
     round: int = field(init=False, default=0)
     _duel: tuple[int, int] = field(init=False, default=(0, 0))
@@ -379,6 +394,8 @@ class DoubleThompson:
         best = candidates[wins == wins.max()]
         first = int(best[int(uniforms[0] * len(best))])
         uncertain = self.bounds()[1][:, first] <= 0.5
+        if not self.allow_self_duel and self.n_arms > 1:
+            uncertain[first] = False  # others are left: a Copeland winner is not beaten for certain by all of them
         second = int(np.argmax(np.where(uncertain, raw[1][:, first], -math.inf)))
         self._duel = first, second
         return first, second
@@ -407,6 +424,7 @@ class SelfSparring:
     """
 
     n_arms: int
+    allow_self_duel: bool = True
     wins: Floats = field(init=False)
     losses: Floats = field(init=False)
     round: int = field(init=False, default=0)
@@ -422,7 +440,10 @@ class SelfSparring:
     def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
         """Choose a duel: raw (2, n) as drawn by `draw`."""
         self.round += 1
-        self._duel = int(np.argmax(raw[0])), int(np.argmax(raw[1]))
+        first, others = int(np.argmax(raw[0])), raw[1].copy()
+        if not self.allow_self_duel:
+            others[first] = -math.inf  # still the largest where it is the only arm
+        self._duel = first, int(np.argmax(others))
         return self._duel
 
     def update(self, contrast: Floats, first_won: float, weight: float = 1.0) -> None:

@@ -137,7 +137,13 @@ class StaD(StagewisePolicy):
     ((1, 2), {1: (1, 'width')})
     """
 
+    allow_self_duel: bool = True  # False: a single survivor meets the best of the eliminated
+
     def _confident(self, arms: list[int], utilities: Floats, noise: Floats, w: Floats, key: int) -> tuple[int, int]:
+        if len(arms) == 1 and not self.allow_self_duel:
+            others = utilities.copy()
+            others[arms[0]] = -math.inf  # still the largest where it is the only arm
+            return arms[0], first_of_equals(others, key)
         words = dict(zip(arms, random_order(key, len(arms)), strict=True))
         best = sorted(arms, key=lambda i: (utilities[i], words[i]), reverse=True)
         return (best[0], best[1]) if len(best) > 1 else (best[0], best[0])
