@@ -234,7 +234,7 @@ def test_the_number_of_arms_may_change_when_it_is_not_given():
 def test_a_users_model_works_as_comparison_and_as_perturbation():
     model = Cauchy(1)  # an int where a float is meant
     assert model.width == 1.0 and type(model.width) is float
-    problem = Problem(3, 6, model).chunk(rounds(1500, 500))
+    problem = Problem(3, 6, model).chunk(rounds(1500, 1000))
     policies = [
         CoLSTIM(3, comparison=model, horizon=1500, rng=1),
         CoLSTIM(3, perturbation=model, horizon=1500, rng=1),
