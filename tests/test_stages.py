@@ -17,8 +17,9 @@ from scipy.stats import chi2
 
 import fastcolst as fc
 from fastcolst import reference, streams
+from fastcolst._checks import LARGEST
 from fastcolst.extend import LEARNED, OVERFLOW
-from fastcolst.policies.kernels import choose, decoded
+from fastcolst.policies.kernels import Buffers, choose, decoded
 
 MODELS = {
     "bradley-terry": reference.BradleyTerry(),
@@ -448,8 +449,9 @@ def test_permuting_arms_and_their_noise_permutes_the_choice(name, seed, n):
     ends = []
     for x, numbers in ((contexts, raw), (contexts[order], permuted)):
         twin = copy.deepcopy(policy)
-        work = np.empty(policy._rule.work_shape(n, D))
-        pair = decoded(choose(twin._agent, x, numbers, np.empty((D, n)), work, np.empty(D)), n)[:2]
+        buffers = Buffers.new(policy._rule, n, D)
+        buffers.raw[:], buffers.drawn_for[0] = numbers, twin.round + 1
+        pair = decoded(choose(twin._agent, x, LARGEST, buffers), n)[:2]
         ends.append((pair, (twin._state.tallies - policy._state.tallies).tolist()))
     (pair, end), (other, same_end) = ends
     assert end == same_end
