@@ -230,7 +230,7 @@ def written(path: Path, change: Any) -> None:
         (lambda h: h["parameters"].update(n_features=30_000), "at most .* are wanted"),
         (lambda h: h["parameters"].update(ridge={"list": [{"array": [1.0], "dtype": "O"}]}), "ridge|label"),
         (lambda h: h["attributes"].update(more=1), "attributes"),
-        (lambda h: h["attributes"].update(_exploring=2), "exploring: 2"),
+        (lambda h: h["attributes"].update(_looks="2"), "looks: .2"),
         (lambda h: h["attributes"].update(_n_arms=-3), "n_arms is -3"),
         (lambda h: h["attributes"].update(_names={"tuple": ["a", "b"]}), r"names: \('a', 'b'\)"),
         (lambda h: h["stream"].update(state=[1, 2, 3]), "cannot be loaded"),

@@ -59,7 +59,6 @@ class Answering(Simulated):
     """How many rows the estimator keeps of all that was learned; None where it does not keep all."""
     _answering: tuple[int, int, float, str | int | None] | None
     _is_noted: bool
-    _exploring: bool
     _largest: float
 
     def update_batch(
@@ -114,7 +113,7 @@ class Answering(Simulated):
             try:
                 for answer in batch.values():
                     self._learn(*answer)
-                    if self._exploring:  # it may have been the last answer that was wanted for that
+                    if self._is_exploring:  # it may have been the last answer that was wanted for that
                         self._end_exploration()
                 self._pending.drop_all(batch)
             except BaseException:
@@ -187,14 +186,14 @@ class Answering(Simulated):
             )
         return name
 
-    def _kept(self) -> tuple[Any, bool, float, int]:
+    def _kept(self) -> tuple[Any, float, int]:
         """All that learning changes, to go back to."""
         self._end_interrupted()
-        return snapshot(self._state), self._exploring, self._largest, len(self._learned.rounds)
+        return snapshot(self._state), self._largest, len(self._learned.rounds)
 
-    def _go_back(self, kept: tuple[Any, bool, float, int]) -> None:
+    def _go_back(self, kept: tuple[Any, float, int]) -> None:
         """Forget what was learned since."""
-        before, self._exploring, self._largest, n_noted = kept
+        before, self._largest, n_noted = kept
         self._is_noted = False
         self._learned.rewind(n_noted)
         rewind(before)

@@ -24,7 +24,6 @@ class Batches(Simulated):
 
     _pending: Pending
     _buffers: Buffers
-    _exploring: bool
 
     def select_batch(
         self, contexts: ArrayLike | Mapping[Any, ArrayLike] | Sequence[Any], size: int | None = None
@@ -97,10 +96,10 @@ class Batches(Simulated):
         n_counted = 0
         try:
             for arms in pools:
-                if chosen and self._is_exploring():
+                if chosen and self._is_exploring:
                     self._end_exploration()
                 # random pairs need no M, and its first inverse must be of what was learned
-                if not self._is_exploring():
+                if not self._is_exploring:
                     kept = kept or [(matrix, matrix.copy()) for matrix in self._matrices()]
                     for asked in chosen[n_counted:]:
                         if not asked.duel.is_self:  # whose answer would change nothing
@@ -112,10 +111,6 @@ class Batches(Simulated):
             for matrix, copy in kept:
                 matrix[...] = copy
         return chosen
-
-    def _is_exploring(self) -> bool:
-        """Whether pairs are still random for the sake of M."""
-        return False
 
     def _matrices(self) -> list[NDArray[np.float64]]:
         """What :meth:`_count_on` changes."""

@@ -155,7 +155,7 @@ class Remembering:
     _learned: Learned
     _n_kept: NDArray[np.int64] | None
     _names: Any
-    _exploring: bool
+    _is_exploring: bool
     _largest: float
     _ridge: float
     _position: bool
@@ -303,7 +303,7 @@ class Remembering:
             counters["exploration_end"] = -1
         counters["factored"] = is_known
         counters["untested"] = not is_known
-        self._exploring = bool(counters["exploration_end"] < 0)
+        self._is_exploring = bool(counters["exploration_end"] < 0)
         self._largest = self._largest_allowed() if is_known else LARGEST
 
     if TYPE_CHECKING:  # what a policy has besides

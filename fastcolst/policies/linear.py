@@ -67,7 +67,6 @@ class LinearPolicy(Informing, Remembering, Policy):
         self._ridge = ridge
         if ridge > 0.0:
             self._largest = min(LARGEST, LARGEST_WIDTH * ridge**0.5)
-        self._exploring = True
         self._looks = self._unjustified = 0  # choices since the exploration, and self-duels without reason among them
         self._warned_locked = False
         self._warned_long = False
@@ -77,6 +76,7 @@ class LinearPolicy(Informing, Remembering, Policy):
 
     def _start(self, rule: Any, state: Any) -> None:
         super()._start(rule, state)
+        self._is_exploring = bool(state.counters["exploration_end"] < 0)
         self._n_kept = n_kept(rule.estimator, state.memory)
 
     def _new_buffers(self, n_arms: int, n_features: int) -> Buffers:
@@ -351,7 +351,7 @@ class LinearPolicy(Informing, Remembering, Policy):
     def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
         if self._looks >= FEW_LOOKS and self._chosen.item() % LATER_EVERY:
             return
-        if self._is_exploring() or not self._parameters.get("allow_self_duel", False):
+        if self._is_exploring or not self._parameters.get("allow_self_duel", False):
             return
         choice = plain(decoded)(code, len(contexts))
         self._looks += 1
@@ -405,8 +405,6 @@ class LinearPolicy(Informing, Remembering, Policy):
 
     # --- exploration ----------------------------------------------------------------------------------------
 
-    def _is_exploring(self) -> bool:
-        return bool(self._state.counters["exploration_end"] < 0)
 
     def _settle(self, n_arms: int, n_features: int) -> Any:
         counters = self._state.counters
@@ -420,12 +418,13 @@ class LinearPolicy(Informing, Remembering, Policy):
         self._state.counters[...], self._largest = before
         if not self._state.counters["factored"]:
             self._state.factor[:] = 0.0
-        self._exploring = True
+        self._is_exploring = True
 
     def _end_exploration(self) -> bool:
         due = bool(end_exploration(self._state))
         if due and self._state.counters["factored"]:
             self._largest = self._largest_allowed()
+        self._is_exploring = bool(self._state.counters["exploration_end"] < 0)
         return due
 
     def _largest_allowed(self) -> float:
@@ -433,11 +432,9 @@ class LinearPolicy(Informing, Remembering, Policy):
         return float(min(LARGEST, LARGEST_WIDTH / (len(self._state.gram) * np.abs(self._state.factor).max())))
 
     def _note_exploration(self) -> None:
-        """Notice the end of the exploration; warn once when tau is long, and once when M is singular after 2 tau."""
-        counters = self._state.counters
-        if counters["exploration_end"] >= 0:
-            self._exploring = False
+        if not self._is_exploring:
             return
+        counters = self._state.counters
         is_long = not self._warned_long and self._parameters["exploration_rounds"] is None
         message = long_exploration(self._parameters, counters) if is_long else ""
         if message:

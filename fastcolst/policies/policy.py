@@ -93,7 +93,6 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         self._is_noted = True
         self._learned = Learned()
         self._is_settled = False  # whether a first choice has decided what the parameters left open
-        self._exploring = False
 
     def _begin(self, rule: Any, state: Any) -> None:
         """End the construction. The stream is drawn now: what was refused before has not moved the caller's.
@@ -172,7 +171,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         """
         is_like_before = arms is None and contexts.shape == self._buffers.shape and contexts.flags.carray
         round_ = self._chosen.item() + 1
-        if is_like_before and self._is_settled and not self._exploring and round_ % STATUS_ROUNDS:
+        if is_like_before and self._is_settled and not self._is_exploring and round_ % STATUS_ROUNDS:
             # nothing comes before the choice, and the kernel looks at the numbers itself
             return self._chosen_among(contexts, self._largest, round_)
         given, names = contexts, self._names
@@ -191,7 +190,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         """
         before = None if self._is_settled else self._settle(n_arms, contexts.shape[1])
         try:
-            if self._exploring:
+            if self._is_exploring:
                 self._end_exploration()
                 self._note_exploration()
             round_ = self._chosen.item() + 1
@@ -328,7 +327,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             self._learn(asked, share, weight, rater)
             self._pending.drop(round_)
             self._answering = None
-            if self._exploring:
+            if self._is_exploring:
                 self._end_exploration()
 
     def discard(self, duel: Duel | str) -> None:
@@ -438,7 +437,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         """Warn once of an estimate that is not the maximum it should be."""
 
     def _note_exploration(self) -> None:
-        """Notice that the exploration ended, or say so when it lasts for longer than it should."""
+        """Warn once of an exploration that is long, and once of one that lasts for longer than it should."""
 
     def warmup(self) -> None:
         """Compile this policy's kernels, or load them from the cache, now and not at the first use. Changes nothing."""

@@ -54,6 +54,8 @@ class Simulated:
     _is_settled: bool
     _position: bool = False
     """Whether the advantage of being shown first is estimated, as a coordinate more."""
+    _is_exploring: bool = False
+    """Whether pairs are still random for the sake of M, as the counters tell it: an attribute is read in no time."""
 
     def _start(self, rule: Any, state: Any) -> None:
         """Go on with a state, which kernels know by a handle."""

@@ -158,15 +158,17 @@ class StagewisePolicy(LinearPolicy):
 
     def _end_exploration(self) -> bool:
         if self._state.counters["exploration_end"] >= 0:
+            self._is_exploring = False  # Ctrl-C may have come before that was noted
             return False
         due = super()._end_exploration()
-        if due and self._state.counters["exploration_end"] >= 0:
+        if due and not self._is_exploring:
             try:
                 self._refresh_estimate()
                 self._make_room(0)
                 self._state.open_stages()
             except BaseException:  # no memory, or Ctrl-C: the next call tries again
                 self._state.counters["exploration_end"] = -1
+                self._is_exploring = True
                 raise
         return due
 
