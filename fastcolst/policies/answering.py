@@ -19,7 +19,7 @@ from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
 from fastcolst.policies.simulated import Simulated
 
-__all__ = ["Answering", "is_tiny", "overflow"]
+__all__ = ["Answering", "AtWork", "is_tiny", "overflow"]
 
 
 class Answer(NamedTuple):
@@ -28,6 +28,18 @@ class Answer(NamedTuple):
     asked: Asked
     share: float
     weight: float
+    rater: str | int | None
+
+
+class AtWork(NamedTuple):
+    """An update at work, of which Ctrl-C may leave half to be noted.
+
+    round: of the duel. n_before: how many answers were learned before it. share, rater: as in :class:`Answer`.
+    """
+
+    round: int
+    n_before: int
+    share: float
     rater: str | int | None
 
 
@@ -57,7 +69,7 @@ class Answering(Simulated):
     _learned: Learned
     _n_kept: NDArray[np.int64] | None = None
     """How many rows the estimator keeps of all that was learned; None where it does not keep all."""
-    _answering: tuple[int, int, float, str | int | None] | None
+    _answering: AtWork | None
     _is_noted: bool
     _largest: float
 
@@ -157,8 +169,8 @@ class Answering(Simulated):
         Returns the round that waits no longer for its answer, or 0 where there is none.
         """
         interrupted, ended = self._answering, 0
-        if interrupted is not None and self._answered.item() > interrupted[1]:
-            round_, _, share, rater = interrupted
+        if interrupted is not None and self._answered.item() > interrupted.n_before:
+            round_, share, rater = interrupted.round, interrupted.share, interrupted.rater
             if self._n_kept is not None:
                 self._learned.note(round_, share, rater, self._n_kept.item())
             ended = round_ if self._pending.drop(round_) else 0

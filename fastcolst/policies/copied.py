@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from numpy.random import SeedSequence
 
 from fastcolst._checks import brief, plain_text, whole_number
+from fastcolst.policies.answering import AtWork
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.simulated import Simulated
@@ -23,7 +24,7 @@ class Copied(Simulated):
     """How a policy is copied: each copy has a lock, a kernels' handle and tokens of its own."""
 
     _pending: Pending
-    _answering: tuple[int, int, float, str | int | None] | None
+    _answering: AtWork | None
     _entropy: int
 
     def __copy__(self) -> Self:

@@ -16,6 +16,7 @@ from fastcolst._checks import LARGEST, brief, count, path_text
 from fastcolst._code import Code, own_code
 from fastcolst._files import remove_leftovers, write_atomically
 from fastcolst._version import __version__
+from fastcolst.policies.answering import AtWork
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.labels import label_as_json, label_from_json
 from fastcolst.policies.learned import Learned
@@ -93,7 +94,7 @@ class Saved(Simulated):
             "policy": reference_of(type(self)),
             "code": self._own_code(),
             "parameters": {name: parameter_as_json(name, value) for name, value in self._parameters.items()},
-            "attributes": {name: label_as_json(name, value) for name, value in self._plain_attributes().items()},
+            "attributes": {name: _as_json(name, value) for name, value in self._plain_attributes().items()},
             "stream": {**stream, "state": stream["state"]["state"].tolist()},
             "drawn_for": shape,
             "pending": {name: value for name, value in book.items() if not isinstance(value, np.ndarray)},
@@ -124,7 +125,7 @@ class Saved(Simulated):
         ValueError
             The file holds no such policy.
         """
-        attributes = {name: label_from_json(value) for name, value in header["attributes"].items()}
+        attributes = {name: _from_json(value) for name, value in header["attributes"].items()}
         self._check_attributes(attributes)
         n_arms = attributes["_n_arms"]
         if n_arms != self._n_arms:  # the first round settled it
@@ -153,7 +154,7 @@ class Saved(Simulated):
         largest, answering = found.get("_largest", 0.0), found.get("_answering")
         if not 0.0 < largest <= LARGEST:
             odd.append("_largest")
-        if answering is not None and not _is_answering(answering):
+        if not (answering is None or isinstance(answering, AtWork)):
             odd.append("_answering")
         names = found.get("_names")
         if names is not None and (len(set(names)) < len(names) or self._n_features not in (None, len(names))):
@@ -182,15 +183,25 @@ class Saved(Simulated):
             buffers.raw[:], buffers.drawn_for[0] = numbers, self._chosen.item() + 1
 
 
-def _is_answering(answering: Any) -> bool:
-    """Whether a value is what a policy notes of an update at work: round, answers before it, share and rater."""
-    kinds: tuple[Any, ...] = int, int, float, (str, int, type(None))
-    return len(answering) == len(kinds) and all(
-        isinstance(part, kind) for part, kind in zip(answering, kinds, strict=True)
-    )
+AT_WORK: dict[str, Any] = {"round": int, "n_before": int, "share": float, "rater": (str, int, type(None))}
+"""What a file holds of an update at work, by name: see :class:`AtWork`."""
+
+
+def _as_json(name: str, value: Any) -> Any:
+    """What a policy holds besides arrays, as plain data."""
+    return {key: getattr(value, key) for key in AT_WORK} if isinstance(value, AtWork) else label_as_json(name, value)
+
+
+def _from_json(data: Any) -> Any:
+    """What :func:`_as_json` gave."""
+    if type(data) is not dict or data.keys() != AT_WORK.keys():
+        return label_from_json(data)
+    if not all(isinstance(data[name], kind) for name, kind in AT_WORK.items()):
+        raise ValueError(f"its update at work is {brief(data)}; {', '.join(AT_WORK)} of their types are wanted")
+    return AtWork(**data)
 
 
 def _is_like(found: Any, own: Any) -> bool:
     """Whether an attribute may have this value where a policy that has seen nothing has the other."""
-    plain = (type(None), int, tuple) if own is None or type(own) in (int, tuple) else (type(own),)
+    plain = (type(None), int, tuple, AtWork) if own is None or type(own) in (int, tuple) else (type(own),)
     return type(found) in plain and not (type(found) is float and not np.isfinite(found))
