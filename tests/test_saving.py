@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inside import failing_choices, snapshot
+from inside import failing_choices, interrupted, snapshot
 from twins import INFORMED, LINEAR, MODELS, SAMPLERS, taken_by
 
 import fastcolst as fc
@@ -203,6 +203,63 @@ def test_a_policy_that_warned_does_not_warn_again(tmp_path):
 
 # --- the file -------------------------------------------------------------------------------------------------
 
+AT_WORK = {"round": 1, "n_before": 0, "share": 1.0, "rater": None}
+EVERY = ["n_arms", "feature_names", "largest", "entropy", "settled", "update_at_work", "noted"]
+OF_LINEAR = [*EVERY, "looks", "unjustified", "warned_locked", "warned_long", "warned_singular", "warned_status"]
+COUNTERS = ["chosen", "answered", "logged", "exploration_rounds", "enough", "known", "exploration_end", "factored",
+            "untested", "position"]  # fmt: skip
+PARTS = {
+    "pending": ["discarded", "selves", "waiting", "contrasts", "keys"],
+    "learned": ["rounds", "rated", "raters"],
+    "state": [*(f"counters.{name}" for name in COUNTERS), "gram", "factor"],
+    "state.memory": ["theta", "learned", "squares", "extreme"],
+}
+
+
+KINDS = {cls: {} for cls, _ in (*LINEAR.values(), *SAMPLERS.values())}
+KINDS |= {fc.SupCoLSTIM: {"horizon": HORIZON}, fc.StaD: {"horizon": HORIZON}, fc.UniformPairs: {}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_has_the_names_that_are_declared_whatever_attributes_are_called(kind):
+    """Typed here once more: to rename one is to change the format, and its number."""
+    policy = kind(D, rng=1, **KINDS[kind])
+    policy.select(CONTEXTS[0])
+    header = held(policy)["header"]
+    assert [*header] == [
+        "fastcolst", "format", "policy", "code", "parameters", "fields", "own", "stream", "drawn_for", "pending"
+    ]  # fmt: skip
+    assert header["format"] == 2 and header["own"] == {}
+    assert [*header["fields"]] == (OF_LINEAR if policy.has_estimate else EVERY)
+    assert [*header["pending"]] == ["expired", "last"]  # tokens apart
+
+
+def test_a_file_of_colstim_with_sgd_has_these_arrays(tmp_path):
+    policy = fc.CoLSTIM(D, estimator="sgd", rng=1)
+    policy.save(tmp_path / "policy.npz")
+    with np.load(tmp_path / "policy.npz") as archive:
+        assert archive.files == [
+            "header",
+            "drawn",
+            *(f"{part}.{name}" for part, names in PARTS.items() for name in names),
+        ]
+
+
+def test_an_update_that_was_interrupted_is_in_the_file_by_names(tmp_path):
+    policy = fc.CoLSTIM(D, ridge=1.0, rng=1)
+    duel = policy.select(CONTEXTS[0])
+    for after in range(100):
+        if not interrupted(lambda: policy.update(duel, True, rater="ann"), after, {"policy.py", "answering.py"}):
+            break
+        fields = held(policy)["header"]["fields"]
+        if fields["update_at_work"] is not None:
+            assert fields["update_at_work"] == {"round": 1, "n_before": 0, "share": 1.0, "rater": "ann"}
+            again = saved(policy, tmp_path)
+            again.update(duel.token, True, rater="ann")
+            assert again.history().raters == ("ann",) and again.pending == 0
+            return
+    pytest.fail("Ctrl-C never left an update at work")
+
 
 def written(path: Path, change: Any) -> None:
     """Write a file again with a changed header."""
@@ -216,8 +273,12 @@ def written(path: Path, change: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda h: h.update(format=FORMAT_VERSION + 1, fastcolst="9.9"), "format 2, written by fastcolst 9.9; this fa"),
-        (lambda h: h.update(format="1"), "format '1'; this fastcolst reads format 1"),
+        (
+            lambda h: h.update(format=FORMAT_VERSION + 1, fastcolst="9.9"),
+            f"format {FORMAT_VERSION + 1}, written by fastcolst 9.9; this fa",
+        ),
+        (lambda h: h.update(format="2"), "format '2'; this fastcolst reads format 2"),
+        (lambda h: h.update(format=1), "format 1; this fastcolst reads format 2"),
         (lambda h: h.pop("format"), "its header has no 'format'"),
         (lambda h: h.pop("stream"), "its header has no 'stream'"),
         (lambda h: h.update(policy="Nobody"), "the class 'Nobody' is not known"),
@@ -229,10 +290,15 @@ def written(path: Path, change: Any) -> None:
         (lambda h: h["parameters"].update(n_features=4), r"state.gram is float64 \(3, 3\)"),
         (lambda h: h["parameters"].update(n_features=30_000), "at most .* are wanted"),
         (lambda h: h["parameters"].update(ridge={"list": [{"array": [1.0], "dtype": "O"}]}), "ridge|label"),
-        (lambda h: h["attributes"].update(more=1), "attributes"),
-        (lambda h: h["attributes"].update(_looks="2"), "looks: .2"),
-        (lambda h: h["attributes"].update(_n_arms=-3), "n_arms is -3"),
-        (lambda h: h["attributes"].update(_names={"tuple": ["a", "b"]}), r"names: \('a', 'b'\)"),
+        (lambda h: h["fields"].update(more=1), "its fields are not .* more: 1"),
+        (lambda h: h["own"].update(_looks=1), "its fields are not .* _looks: 1"),
+        (lambda h: h["fields"].pop("looks"), "its fields are not .* looks: None"),
+        (lambda h: h["fields"].update(largest=float("nan")), "its fields are not .* largest: nan"),
+        (lambda h: h["fields"].update(update_at_work={"tuple": [1, 0, 1.0, None]}), "update_at_work"),
+        (lambda h: h["fields"].update(update_at_work={**AT_WORK, "round": "1"}), "its update at work is"),
+        (lambda h: h["fields"].update(looks="2"), "looks: .2"),
+        (lambda h: h["fields"].update(n_arms=-3), "n_arms is -3"),
+        (lambda h: h["fields"].update(feature_names={"tuple": ["a", "b"]}), r"names: \('a', 'b'\)"),
         (lambda h: h["stream"].update(state=[1, 2, 3]), "cannot be loaded"),
         (lambda h: h["pending"].update(last=10**6), "its book counts 1000000 rounds"),
         (lambda h: h["pending"].update(first_rounds=[0]), "its epochs are"),

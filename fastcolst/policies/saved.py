@@ -6,7 +6,8 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import SFC64, Generator
@@ -27,16 +28,52 @@ from fastcolst.policies.soundness import check
 
 __all__ = ["FORMAT_VERSION", "HEADER", "MOST_HEADER", "Saved"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 HEADER = "header"
 MOST_HEADER = 2**22
 """Bytes of a header: what JSON is decoded to takes some tens of times as many."""
 
-APART = frozenset(
-    {"_parameters", "_n_features", "_lock", "_buffers", "_rng", "_rule", "_state", "_agent", "_answered",
-     "_chosen", "_direct_choose", "_direct_learn", "_pending", "_learned", "_n_kept", "_state_class", "_unused"}
+
+class Field(NamedTuple):
+    """One thing that a file holds of a policy besides arrays.
+
+    attribute: where the policy holds it. kinds: the types that it may be of.
+    """
+
+    attribute: str
+    kinds: tuple[type, ...]
+
+
+FIELDS = {
+    "n_arms": Field("_n_arms", (int, NoneType)),  # settled by the parameters, or by the first round
+    "feature_names": Field("_names", (tuple, NoneType)),
+    "largest": Field("_largest", (float,)),  # of features
+    "entropy": Field("_entropy", (int,)),  # of which the stream was begun
+    "settled": Field("_is_settled", (bool,)),  # whether there was a first round
+    "update_at_work": Field("_answering", (AtWork, NoneType)),
+    "noted": Field("_is_noted", (bool,)),  # whether it is known of all rows of a history whose they are
+    "looks": Field("_looks", (int,)),
+    "unjustified": Field("_unjustified", (int,)),
+    "warned_locked": Field("_warned_locked", (bool,)),
+    "warned_concavity": Field("_warned_concavity", (bool,)),
+    "warned_long": Field("_warned_long", (bool,)),
+    "warned_singular": Field("_warned_singular", (bool,)),
+    "warned_status": Field("_warned_status", (bool,)),
+}
+"""What a file calls what it holds. Attributes may be renamed and moved here; the names on the left may not.
+
+A policy without an attribute has no such field.
+"""
+
+ELSEWHERE = frozenset(
+    {"_agent", "_answered", "_buffers", "_chosen", "_direct_choose", "_direct_learn", "_is_exploring", "_learned",
+     "_lock", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule", "_state",
+     "_state_class", "_unused"}
 )  # fmt: skip
-"""Attributes that are not plain data, or that the parameters decide. All others go into the header as they are."""
+"""Attributes that a file holds as arrays or tables of their own, or that parameters and state decide.
+
+All others are those of a policy of somebody's own: they go into the file under their names.
+"""
 
 
 class Saved(Simulated):
@@ -94,7 +131,8 @@ class Saved(Simulated):
             "policy": reference_of(type(self)),
             "code": self._own_code(),
             "parameters": {name: parameter_as_json(name, value) for name, value in self._parameters.items()},
-            "attributes": {name: _as_json(name, value) for name, value in self._plain_attributes().items()},
+            "fields": {name: _as_json(name, getattr(self, FIELDS[name].attribute)) for name in self._fields_held()},
+            "own": {name: label_as_json(name, value) for name, value in self._own_attributes().items()},
             "stream": {**stream, "state": stream["state"]["state"].tolist()},
             "drawn_for": shape,
             "pending": {name: value for name, value in book.items() if not isinstance(value, np.ndarray)},
@@ -114,8 +152,14 @@ class Saved(Simulated):
         """Digests of the classes of people's own that this policy is made of."""
         return own_code([type(self), self._parameters, self._rule, self._state])
 
-    def _plain_attributes(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in APART}
+    def _fields_held(self) -> list[str]:
+        """Those of :data:`FIELDS` that this policy has."""
+        return [name for name, field in FIELDS.items() if field.attribute in vars(self)]
+
+    def _own_attributes(self) -> dict[str, Any]:
+        """What a policy of somebody's own keeps in attributes of its own."""
+        ours = ELSEWHERE | {field.attribute for field in FIELDS.values()}
+        return {name: value for name, value in vars(self).items() if name not in ours}
 
     def _restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Become the policy of a file, from one that was just constructed with its parameters.
@@ -125,9 +169,10 @@ class Saved(Simulated):
         ValueError
             The file holds no such policy.
         """
-        attributes = {name: _from_json(value) for name, value in header["attributes"].items()}
-        self._check_attributes(attributes)
-        n_arms = attributes["_n_arms"]
+        fields = {name: _from_json(value) for name, value in header["fields"].items()}
+        own = {name: label_from_json(value) for name, value in header["own"].items()}
+        self._check_fields(fields, own)
+        n_arms = fields["n_arms"]
         if n_arms != self._n_arms:  # the first round settled it
             self._settle(count("n_arms", n_arms), self._n_features or 1)
         if n_arms != self._n_arms:
@@ -135,7 +180,7 @@ class Saved(Simulated):
         grows = hasattr(type(getattr(self._rule, "estimator", None)), "grown")
         state = restored(self._state, "state", arrays, grows)
         check(state, "state")
-        vars(self).update(attributes)
+        vars(self).update({FIELDS[name].attribute: value for name, value in fields.items()}, **own)
         stream = dict(header["stream"])
         self._rng = Generator(SFC64())
         self._rng.bit_generator.state = {**stream, "state": {"state": np.array(stream["state"], np.uint64)}}
@@ -146,22 +191,22 @@ class Saved(Simulated):
         book = {**header["pending"], **{name: arrays[f"pending.{name}"] for name in Pending.ARRAYS}}
         self._pending.unpack(book, self._chosen.item(), self._n_arms, self._n_features)
 
-    def _check_attributes(self, found: Mapping[str, Any]) -> None:
-        """Check that attributes are those of such a policy, each of its type."""
-        own = self._plain_attributes()
-        odd = sorted(own.keys() ^ found.keys())
-        odd += [name for name in own.keys() & found.keys() if not _is_like(found[name], own[name])]
-        largest, answering = found.get("_largest", 0.0), found.get("_answering")
-        if not 0.0 < largest <= LARGEST:
-            odd.append("_largest")
-        if not (answering is None or isinstance(answering, AtWork)):
-            odd.append("_answering")
-        names = found.get("_names")
-        if names is not None and (len(set(names)) < len(names) or self._n_features not in (None, len(names))):
-            odd.append("_names")
+    def _check_fields(self, fields: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        """Check that fields and own attributes are those of such a policy, each of its type."""
+        odd = fields.keys() ^ set(self._fields_held())
+        odd |= {name for name in fields.keys() - odd if type(fields[name]) not in FIELDS[name].kinds}
+        largest, names = fields.get("largest"), fields.get("feature_names")
+        if type(largest) is float and not 0.0 < largest <= LARGEST:
+            odd.add("largest")
+        if type(names) is tuple and (len(set(names)) < len(names) or self._n_features not in (None, len(names))):
+            odd.add("feature_names")
+        expected = self._own_attributes()
+        odd |= own.keys() ^ expected.keys()
+        odd |= {name for name in own.keys() & expected.keys() if not _is_like(own[name], expected[name])}
         if odd:
-            shown = ", ".join(f"{name[1:]}: {brief(found.get(name))}" for name in odd)
-            raise ValueError(f"its attributes are not those of this policy, as is wanted: {shown}")
+            found = {**own, **fields}
+            shown = ", ".join(f"{name}: {brief(found.get(name))}" for name in sorted(odd))
+            raise ValueError(f"its fields are not those of this policy, as is wanted: {shown}")
 
     def _restore_drawn(self, shape: Any, numbers: NDArray[Any]) -> None:
         """Keep numbers that were drawn and not used for the next contexts, if these are of the same shape."""
@@ -202,6 +247,6 @@ def _from_json(data: Any) -> Any:
 
 
 def _is_like(found: Any, own: Any) -> bool:
-    """Whether an attribute may have this value where a policy that has seen nothing has the other."""
-    plain = (type(None), int, tuple, AtWork) if own is None or type(own) in (int, tuple) else (type(own),)
+    """Whether an attribute of somebody's own may have this value where a policy that has seen nothing has the other."""
+    plain = (type(None), int, tuple) if own is None or type(own) in (int, tuple) else (type(own),)
     return type(found) in plain and not (type(found) is float and not np.isfinite(found))
