@@ -153,6 +153,7 @@ def test_a_manifest_that_says_nothing_of_code_is_not_believed(own, tmp_path):
         own.study().run(out, progress=False)
 
 
+@pytest.mark.either_lane
 def test_of_what_has_no_file_one_line_says_so(tmp_path, capsys):
     script = tmp_path / "script.py"
     lines = "import fastcolst as fc\nif __name__ == '__main__':\n" + textwrap.indent(

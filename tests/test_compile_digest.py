@@ -227,6 +227,7 @@ def test_what_no_machine_code_depends_on_does_not_count(shop, module, old, new):
     assert shop.digest() == before is not None
 
 
+@pytest.mark.either_lane
 def test_neither_the_process_nor_the_folder_counts(shop, tmp_path):
     code = "import shop_rules; from fastcolst._compile import code_digest; print(code_digest(shop_rules.Rule))"
     elsewhere = Shop(tmp_path / "elsewhere").folder

@@ -122,6 +122,7 @@ def test_the_scan_sees_what_a_module_uses_of_numba(source, used):
     assert numba_names(source) == used
 
 
+@pytest.mark.either_lane
 def test_only_one_folder_talks_to_the_compiler_and_one_module_calls_it():
     harmless = {"numba.__version__", "numba.config"}
     used = {path.relative_to(PACKAGE).as_posix(): numba_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
@@ -132,6 +133,7 @@ def test_only_one_folder_talks_to_the_compiler_and_one_module_calls_it():
 # --- Numba's internals --------------------------------------------------------------------------------------
 
 
+@pytest.mark.either_lane
 def test_numbas_internals_are_used_in_two_modules_that_others_import_where_it_was_tested():
     used = {path.relative_to(PACKAGE).as_posix(): numba_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
     internal = {name for name, names in used.items() if any(one.startswith("numba.core") for one in names)}
