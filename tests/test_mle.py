@@ -440,7 +440,7 @@ def test_a_push_is_one_implicit_newton_step(d, margin, score):
     z *= abs(margin / (z @ old))
     sign = np.sign(margin) * np.sign(z @ old)
     before, drifted = np.linalg.inv(factor.T @ factor), evidence.features["drift"].copy()
-    assert push(objective, evidence, z, max(0.0, sign), 1.0, np.inf)
+    assert push(objective, evidence, z, max(0.0, sign), 1.0)
     model = reference.ExponentialNoise()
     signed, step = sign * z, evidence.theta - old
     e = signed @ evidence.theta

@@ -98,7 +98,7 @@ class MLESteps(NamedTuple):
         """Learn one comparison; see :func:`fastcolst.estimation.protocol.learn`."""
         if not keep(memory.history, contrast, share, weight):
             return FULL
-        learn_by_push(objective_of(self, model), memory, contrast, share, weight, self.settings.longest_push)
+        learn_by_push(objective_of(self, model), memory, contrast, share, weight)
         return LEARNED
 
     def n_kept(self, memory: Evidence) -> NDArray[np.int64]:

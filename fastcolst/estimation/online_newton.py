@@ -93,15 +93,14 @@ class OnlineNewtonSteps(NamedTuple):
         objective = Objective(model, self.score, self.ridge, np.inf, True)
         calibrate(objective, memory, contrast, share, weight)
         if is_start:
-            learn_by_push(objective, memory, contrast, share, weight, self.settings.longest_push)
+            learn_by_push(objective, memory, contrast, share, weight)
             return LEARNED
         # One step of weight w is not w steps, unless the loss is quadratic. What is not a whole repetition comes first:
         # the longest step is then the first, and where that can be taken the others can.
         n_whole = int(min(weight, MOST_REPEATED))
         amount = weight - n_whole
         for _ in range(n_whole + 1):
-            # without a history there is nothing to solve, and no step too long
-            if amount > 0.0 and not learn_by_push(objective, memory, contrast, share, amount, np.inf):
+            if amount > 0.0 and not learn_by_push(objective, memory, contrast, share, amount):
                 unlearn(progress)
                 return OVERFLOW
             amount = 1.0

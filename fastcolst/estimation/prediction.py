@@ -14,21 +14,22 @@ The fields of :class:`fastcolst.estimation.records.Progress` from which the erro
                 n z'M^-1 z that a push has seen, and sqrt(sum (max|z_k| Delta_k)^2): leverages of days when answers were
                 certain say nothing of others
     from_built  u |anchor - built|, where built is the theta at which the information was computed: curvatures are off
-                by first order there, which counts twice
+                by first order there. It bounds margins far more loosely than reach does, and counts for half
     remaining   what the last pass left
     lag         what the multiplier has changed that the factor does not know
     walked      sum of the squared lengths of the pushes, in squared standard errors
     returned    sum of w (z'Delta)^2 over the new comparisons, in squared standard errors
 
-    error = (safety + 1/d) (remaining + kappa moved (reach + 2 from_built) + lag)
+    error = (safety + 1/d) (remaining + kappa moved (reach + from_built/2) + lag)
 
 Contributions of many comparisons cancel, so that the first pass after pushes finds less than the bound, by a factor
 that changes slowly. Kappa follows it: it rises at once and falls by a twentieth a pass at most. Of few features one
 movement is a poorer guide to the next, hence 1/d.
 
 All this holds for comparisons like those before. One of a new kind moves theta in a direction of which M knew little,
-and then a large share of the movement comes back as curvature. While comparisons are alike returned/walked is half of
-the history's growth. Beyond ``most_returned`` nothing is predicted, and a pass is due.
+and then a large share of the movement comes back as curvature. While comparisons are alike returned/walked is d/n for
+one of them, and half of the history's growth for many. Beyond ``most_returned``, and of many features 3 d/n more, since
+they take long to become few beside n, nothing is predicted, and a pass is due.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ FEW_PER_FEATURE = 5
 def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[float, float]:
     """Distance from the maximum in standard errors, and the part of it that kappa is multiplied by. O(1)."""
     third = progress.moved * (progress.reach + 0.5 * progress.from_built)
-    usual = 3.0 * n_features / max(progress.learned, 1)
-    if progress.returned > (settings.most_returned + usual) * progress.walked:
-        return np.inf, float(third)
     error = progress.remaining + progress.kappa * third + progress.lag
+    usual = 3.0 * n_features / max(progress.learned, 1) if n_features > SMALL else 0.0
+    if progress.returned > (settings.most_returned + usual) * progress.walked:
+        error = np.inf
     return float((settings.safety + 1.0 / n_features) * error), float(third)
 
 

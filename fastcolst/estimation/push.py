@@ -14,6 +14,8 @@ from fastcolst.kernels.linalg import dot, rank_one_inverse, unwhiten, whiten_con
 
 __all__ = ["implicit_slope", "keep", "learn_by_push", "push", "unlearn"]
 
+LONGEST_PUSH = 1.0
+"""Standard errors. How far off a longer step is nobody knows: a pass is due."""
 SMALLEST = 1e-300
 """Of this a logarithm can be taken."""
 
@@ -34,13 +36,12 @@ def keep(history: Any, contrast: Any, share: float, weight: float) -> bool:
 
 
 @helper
-def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, weight: float, limit: float) -> bool:
+def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, weight: float) -> bool:
     """Learn one comparison, which the history holds already if it keeps it at all, by a push where one will do.
 
-    After a push of more than ``limit`` standard errors a pass is due. Returns False, and theta is no longer warm, so
-    that a solve must come next: when it was not warm before; when a push would leave the ball or its boundary; for a
-    new feature, of which a factor without a ridge knows nothing; and for a new scale of a feature, unless theta is well
-    inside the ball that changes with it.
+    Returns False, and theta is no longer warm, so that a solve must come next: when it was not warm before; when a push
+    would leave the ball or its boundary; for a new feature, of which a factor without a ridge knows nothing; and for a
+    new scale of a feature on the boundary of the ball that changes with it, unless answers are few.
 
     O(d^2).
     """
@@ -55,14 +56,14 @@ def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, we
     progress.learned += 1
     if progress.warm == 0:
         return False
-    will_do = not (has_new_feature and objective.ridge == 0.0) and (
-        not (has_new_scale and objective.scaled)
-        or (progress.multiplier == 0.0 and _is_well_inside(objective, evidence.theta, features))
-        or are_few(objective.ridge, progress, contrast.size)
-    )
-    will_do = will_do and push(objective, evidence, contrast, share, weight, limit)
-    progress.warm = 1 if will_do else 0
-    return bool(will_do)
+    is_new_ball = has_new_scale and objective.scaled and progress.multiplier > 0.0
+    if (has_new_feature and objective.ridge == 0.0) or (
+        is_new_ball and not are_few(objective.ridge, progress, contrast.size)
+    ):
+        progress.warm = 0
+    else:
+        progress.warm = 1 if push(objective, evidence, contrast, share, weight) else 0
+    return bool(progress.warm == 1)
 
 
 @helper
@@ -74,7 +75,7 @@ def unlearn(progress: Any) -> None:
 
 @helper
 def push(  # noqa: C901 - one step, in the order of its formulas
-    objective: Any, evidence: Any, contrast: Any, share: float, weight: float, limit: float
+    objective: Any, evidence: Any, contrast: Any, share: float, weight: float
 ) -> bool:
     """Move theta by an implicit Newton step: exact if all earlier terms of the loss were quadratic.
 
@@ -83,8 +84,7 @@ def push(  # noqa: C901 - one step, in the order of its formulas
     v = M^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = weight S(e + q s). Then theta += s v, and
     the curvature at the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and leaves
     theta and the multiplier as they are, when the step would lead out of the ball or off its boundary. The factor may
-    hold the comparison already, so that a solve must come next. Of a step longer than ``limit`` standard errors nobody
-    knows how far off it is, and then what remains is infinite.
+    hold the comparison already, so that a solve must come next.
 
     O(d^2).
     """
@@ -129,7 +129,7 @@ def push(  # noqa: C901 - one step, in the order of its formulas
         return False
     progress.leverage = max(progress.leverage, progress.learned * own / (1.0 + w * own))
     progress.walked += size * size
-    if size > limit:
+    if size > LONGEST_PUSH:
         progress.remaining = np.inf
     way = _move(theta, features, v, contrast)
     progress.returned += w * way * way
@@ -188,9 +188,7 @@ def _return_to_ball(objective: Any, evidence: Any, square: float, change: float)
     ``square`` is |D trial|^2 for the trial in ``scratch[1]``, and ``change`` the change of the multiplier so far; n and
     M^-1 n are those before the step. To go back by c M^-1 n adds c to the multiplier and leaves the gradient otherwise
     as it is: to shrink theta would not. The multiplier's changes since the last pass, which the factor does not know,
-    leave an error of the gradient, the lag.
-
-    O(d^2).
+    leave an error of the gradient, the lag. O(d^2).
     """
     theta, features, scratch, progress = evidence.theta, evidence.features, evidence.scratch, evidence.progress[()]
     trial, normal, inward, work = scratch[1], scratch[2], scratch[3], scratch[4]
@@ -221,16 +219,6 @@ def _return_to_ball(objective: Any, evidence: Any, square: float, change: float)
 def _metric(objective: Any, features: Any, k: int) -> float:
     """m_k of the ball |D theta| <= radius, D = diag(m)."""
     return float(features[k].scale if objective.scaled else 1.0)
-
-
-@helper
-def _is_well_inside(objective: Any, theta: Any, features: Any) -> bool:
-    """Whether theta, in the scales of the features, is at most half as long as the radius. O(d)."""
-    square = 0.0
-    for k in range(theta.size):
-        scaled = features[k].scale * theta[k]
-        square += scaled * scaled
-    return bool(square <= 0.25 * objective.radius * objective.radius)
 
 
 @helper

@@ -28,11 +28,11 @@ class Settings(NamedTuple):
     safety: predicted errors are taken so many times as large, and 1/d times more. first_kappa: the first factor of the
     prediction, which for the logistic loss is a bound. kappa_decay: the share of itself to which this factor may fall
     at a pass. smallest_kappa, largest_kappa: the range in which it stays. most_returned: share of the movement since
-    the last pass that may come back as curvature before the prediction counts for nothing. goal: the share of the
-    tolerance to which a pass solves. longest_push: standard errors that a single comparison may move theta before a
-    pass is due. longest_step: the trust region of a step of Newton's method, in units of the margins. most_turn: share
-    of its first slope by which the loss may rise again along a step. renew_after: times d, passes after which the
-    information is computed anew. most_passes: passes after which a search is given up.
+    the last pass that may come back as curvature, beyond what is usual, before the prediction counts for nothing. goal:
+    the share of the tolerance to which a pass solves. longest_step: the trust region of a step of Newton's method, in
+    units of the margins. most_turn: share of its first slope by which the loss may rise again along a step.
+    renew_after: times d, passes after which the information is computed anew. most_passes: passes after which a search
+    is given up.
     """
 
     safety: float = 1.5
@@ -42,7 +42,6 @@ class Settings(NamedTuple):
     largest_kappa: float = 2.0
     most_returned: float = 0.05
     goal: float = 0.1
-    longest_push: float = 1.0
     longest_step: float = 20.0
     most_turn: float = 0.25
     renew_after: float = 0.06
