@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -225,7 +226,7 @@ def _broken(ranked: Ranked, choices: Choices, model: Any, ridge: float, groups: 
         covariance="posterior" if is_posterior else "sandwich",
         name="features",
     )
-    return found.pseudo(ranked.n_items, float(len(choices.chosen)))
+    return replace(found, items=ranked.names[: ranked.n_items], comparisons=float(len(choices.chosen)), is_pseudo=True)
 
 
 def _choices(ranked: Ranked, weights: Array, ties: str | None) -> Choices:

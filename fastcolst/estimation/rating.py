@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,6 @@ class Fit:
     _knowledge: Knowledge = field(repr=False)
     lapse: LapseProfile | None = field(default=None, repr=False)
     is_pseudo: bool = field(default=False, repr=False)
-
-    def pseudo(self, n_items: int, n_choices: float) -> Fit:
-        """The same as of a pseudo-likelihood of so many choices, whose first features are items."""
-        return replace(self, items=self.names[:n_items], comparisons=n_choices, is_pseudo=True)
 
     # --- coefficients ---------------------------------------------------------------------------------------
 
