@@ -12,6 +12,8 @@ _HOME = {
     "BradleyTerry": "comparison",
     "ExponentialNoise": "comparison",
     "Thurstone": "comparison",
+    "Nystroem": "features",
+    "RandomFeatures": "features",
     "Lapse": "lapse",
     "Log": "data",
     "ReplayResult": "data",

@@ -28,6 +28,8 @@ from fastcolst.experiments.studies import StudyResult as StudyResult
 from fastcolst.experiments.studies import load_study as load_study
 from fastcolst.experiments.tuning import Tuning as Tuning
 from fastcolst.experiments.tuning import tune as tune
+from fastcolst.features import Nystroem as Nystroem
+from fastcolst.features import RandomFeatures as RandomFeatures
 from fastcolst.lapse import Lapse as Lapse
 from fastcolst.policies import CoLSTIM as CoLSTIM
 from fastcolst.policies import DoubleThompson as DoubleThompson

@@ -142,7 +142,7 @@ class CoLSTIM(LinearPolicy):
         d/sqrt(t - tau) log(d T)); a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
     allow_self_duel
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
-    position
+    position, features
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
@@ -194,6 +194,7 @@ class CoLSTIM(LinearPolicy):
         coupling: Coupling = None,
         allow_self_duel: bool = True,
         position: bool = False,
+        features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

@@ -159,6 +159,7 @@ class Remembering:
     _largest: float
     _ridge: float
     _position: bool
+    _map: Any
 
     def history(self) -> AnswerLog:
         """The log of what was learned: each answer with its weight, its rater and its duel's token, in their order.
@@ -194,7 +195,8 @@ class Remembering:
             if not len(rows):
                 raise ValueError("history is empty; a policy that has learned some answers is wanted")
             rounds = np.array(self._learned.rounds, np.int64)
-            raters, names, turned = dict(self._learned.raters), self._names, rounds < 0
+            raters, turned = dict(self._learned.raters), rounds < 0
+            names = self._names if self._map is None else None  # mapped features have none
             if self._position:  # who was shown first is known of all
                 rows, turned = rows[:, :-1], rows[:, -1] < 0.0
             tokens = {int(r): self._pending.token_of(int(r)) for r in np.unique(np.abs(rounds))}

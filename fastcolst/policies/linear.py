@@ -22,7 +22,7 @@ from fastcolst.policies.informing import Informing
 from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, decoded, learn_log
 from fastcolst.policies.learned import Remembering
 from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCKED_IN, is_justified
-from fastcolst.policies.policy import Policy
+from fastcolst.policies.mapped import Mapped
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 from fastcolst.policies.status import FEW_ANSWERS, FEW_PER_FEATURE, STATUS_WARNINGS
@@ -38,7 +38,7 @@ MATRICES = 4
 """Matrices (n_features, n_features) that a policy with a linear estimate has at least: M and its factor, as built."""
 
 
-class LinearPolicy(Informing, Remembering, Policy):
+class LinearPolicy(Informing, Remembering, Mapped):
     """A policy with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
 
     has_estimate: ClassVar[bool] = True
@@ -48,6 +48,7 @@ class LinearPolicy(Informing, Remembering, Policy):
     def _start_linear(self, rule: Any, ridge: Any, exploration_rounds: Any) -> None:
         if self._n_features is None:
             raise ValueError("n_features is None; a whole number of at least 1 is wanted")
+        self._begin_map()
         tau, enough = exploration_of(exploration_rounds, self._n_features, self._n_arms)
         ridge = number("ridge", ridge)
         if 0.0 < ridge < SMALLEST_RIDGE:
@@ -156,6 +157,7 @@ class LinearPolicy(Informing, Remembering, Policy):
         ValueError
             For wrong shapes or entries; the policy is then as it was.
         """
+        self._refuse_contrasts("contrasts")
         given = features_of("contrasts", contrasts)
         m = len(given.rows) if given.rows.ndim else 0
         won = shares("wins", wins, m)
@@ -209,8 +211,8 @@ class LinearPolicy(Informing, Remembering, Policy):
     ) -> tuple[NDArray[np.float64], Names | None]:
         """Checked features in the policy's order, and the names that are the policy's if all goes well."""
         order, names = order_of(name, given.labels, names)
-        rows = feature_rows(name, given.rows, self._n_features, ndim, shape=shape)
-        return (rows if order is None else rows.take(order, axis=-1)), names
+        rows = feature_rows(name, given.rows, self._n_inputs, ndim, shape=shape)
+        return self._mapped(rows if order is None else rows.take(order, axis=-1)), names
 
     def _named_rows(self, name: str, given: Features, shape: str) -> NDArray[np.float64]:
         """Checked features in the policy's order, whose names are the policy's from now on."""
@@ -466,8 +468,8 @@ class LinearPolicy(Informing, Remembering, Policy):
         row = np.zeros((1, self._n_features or 1))
         row[0, 0] = 1.0
         twin = self._fresh(rng=0)
-        twin.learn_and_predict(row, [True])
+        twin._learn_log(row, np.ones(1), np.empty(1))
         twin._refresh_estimate()
-        twin.probability(row, row)
+        twin.probability(*np.zeros((2, 1, self._n_inputs or 1)))
         square = np.eye(row.size)
         count_contrast(square, square.copy(), row[0], np.zeros((2, row.size)))

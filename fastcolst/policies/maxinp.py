@@ -97,7 +97,7 @@ class MaxInP(LinearPolicy):
     allow_self_duel : bool, default True
         Whether a single candidate duels with itself. False: with its toughest rival, the arm of the largest
         (x_j - x_i)'theta + eta |x_j - x_i|_{M^-1}.
-    position, max_pending, rng
+    position, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -153,6 +153,7 @@ class MaxInP(LinearPolicy):
         width_scale: float | None = None,
         allow_self_duel: bool = True,
         position: bool = False,
+        features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

@@ -69,7 +69,7 @@ class MaxPairUCB(LinearPolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     allow_self_duel : bool, default True
         Whether an arm may duel with itself. False: the best pair of two different arms, i < j.
-    position, max_pending, rng
+    position, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -123,6 +123,7 @@ class MaxPairUCB(LinearPolicy):
         width_scale: float | None = None,
         allow_self_duel: bool = True,
         position: bool = False,
+        features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

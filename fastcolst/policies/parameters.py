@@ -139,6 +139,10 @@ LINEAR = {
     "position": """bool, default False
         Whether to estimate the advantage of being shown first, beside theta: ``position_advantage`` reports it, and
         utilities and choices leave it out. To M and to sqrt(d log T) it is a feature more.""",
+    "features": """Nystroem, RandomFeatures or transformer, optional
+        Map that features go through first, for utilities that are not linear in them: ``theta``, ``gram``, contrasts
+        and the d of all constants are then of what comes out of it. See :class:`fastcolst.Nystroem`. A fitted
+        transformer of scikit-learn will do as well, but a policy with one cannot be saved.""",
     "exploration_rounds": """int or "auto", optional
         tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: the paper's n_features * n_arms. "auto": until
         n_features comparisons in a row were of arms whose difference M knew before as well as one comparison of these

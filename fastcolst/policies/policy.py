@@ -158,7 +158,13 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             that what is known does not justify.
         """
         arms = None
-        if type(contexts) is np.ndarray and contexts.dtype is FLOAT64 and available is None and keys is None:
+        if (
+            type(contexts) is np.ndarray
+            and contexts.dtype is FLOAT64
+            and available is None
+            and keys is None
+            and self._map is None
+        ):
             rows: NDArray[np.float64] = contexts
         else:
             arms = arms_of(contexts, available, keys)
@@ -242,17 +248,18 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         The buffers have their shape.
         """
         order, names = order_of("contexts", arms.labels, self._names)
-        contexts = contexts_array(arms.contexts, self._n_features, self._n_arms, self._largest)
+        contexts = contexts_array(arms.contexts, self._n_inputs, self._n_arms, self._largest)
         if arms.rows is not None:
             contexts = contexts[arms.rows]
         if len(contexts) == 1 and not self._parameters.get("allow_self_duel", True):
             what = "contexts has 1 arm" if arms.rows is None else "available has 1 arm"
             raise ValueError(f"{what}; at least two are wanted where allow_self_duel=False")
         self._tell_of_late("contexts", names)
+        contexts = self._mapped(contexts if order is None else contexts.take(order, axis=1))
         if contexts.shape != self._buffers.shape:
             self._buffers = self._new_buffers(*contexts.shape)
             self._put_unused(self._buffers)
-        return (contexts if order is None else contexts.take(order, axis=1)), names
+        return contexts, names
 
     def _agent_for(self, rows: NDArray[np.int64] | None) -> Any:
         """What chooses among the arms in some rows, None for all."""
@@ -448,7 +455,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             self.warm_play()
 
     def _warm_object(self) -> None:
-        n_features = self._n_features or 1
+        n_features = self._n_inputs or 1
         twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
         twin.update(twin.select(np.eye(2, n_features)), True)
 

@@ -67,7 +67,7 @@ A policy without an attribute has no such field.
 
 ELSEWHERE = frozenset(
     {"_agent", "_answered", "_buffers", "_chosen", "_direct_choose", "_direct_learn", "_is_exploring", "_learned",
-     "_lock", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule", "_state",
+     "_lock", "_map", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule", "_state",
      "_state_class", "_unused"}
 )  # fmt: skip
 """Attributes that a file holds as arrays or tables of their own, or that parameters and state decide.
@@ -198,7 +198,7 @@ class Saved(Simulated):
         largest, names = fields.get("largest"), fields.get("feature_names")
         if type(largest) is float and not 0.0 < largest <= LARGEST:
             odd.add("largest")
-        if type(names) is tuple and (len(set(names)) < len(names) or self._n_features not in (None, len(names))):
+        if type(names) is tuple and (len(set(names)) < len(names) or self._n_inputs not in (None, len(names))):
             odd.add("feature_names")
         expected = self._own_attributes()
         odd |= own.keys() ^ expected.keys()

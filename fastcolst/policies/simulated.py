@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import make_agent
+from fastcolst.features import FeatureMap
 from fastcolst.policies.duel import no_pair
 from fastcolst.policies.kernels import agent_is_stale, play
 from fastcolst.policies.protocol import Chunk
@@ -52,6 +53,8 @@ class Simulated:
     _answered: NDArray[np.int64]
     _chosen: NDArray[np.int64]
     _is_settled: bool
+    _map: FeatureMap | None = None
+    """What features go through first."""
     _position: bool = False
     """Whether the advantage of being shown first is estimated, as a coordinate more."""
     _is_exploring: bool = False
@@ -66,6 +69,15 @@ class Simulated:
         self._answered = state.counters["answered"]
         self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
 
+    @property
+    def _n_inputs(self) -> int | None:
+        """How many features arms have, before any map."""
+        return self._n_features if self._map is None else self._map.n_inputs
+
+    def _mapped(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Features as they come out of the map, where there is one."""
+        return rows
+
     def _fresh(self, **changes: Any) -> Self:
         """A policy with the same parameters, apart from the changes, that has seen nothing."""
         return type(self)(**{**self._parameters, **changes})
@@ -78,8 +90,8 @@ class Simulated:
         ValueError
             When the parameters say other sizes.
         """
-        if self._n_features not in (None, n_features):
-            raise ValueError(f"{self!r} has n_features={self._n_features}; the problem has {n_features}")
+        if self._n_inputs not in (None, n_features):
+            raise ValueError(f"{self!r} has n_features={self._n_inputs}; the problem has {n_features}")
         given = self._parameters["n_arms"]  # not the number that the first round of a template settled
         if given not in (None, n_arms):
             raise ValueError(f"{self!r} has n_arms={given}; the problem has {n_arms}")
@@ -150,7 +162,7 @@ class Simulated:
 
     def warm_play(self) -> None:
         """Compile what :meth:`play` needs, or load it from the cache, now. Changes nothing."""
-        n_features = self._n_features or 1
+        n_features = self._n_inputs or 1
         twin = self._fresh(n_features=n_features, n_arms=2, rng=0)
         contexts = np.eye(n_features, 2)[np.newaxis]
         twin.play(Chunk(contexts, np.zeros((1, 2)), np.zeros(1), np.zeros(1)), np.zeros((2, 3)))

@@ -103,7 +103,7 @@ class StaD(StagewisePolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     allow_self_duel : bool, default True
         Whether a single survivor duels with itself. False: with the best of the arms that were eliminated.
-    position, max_pending, rng
+    position, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -155,6 +155,7 @@ class StaD(StagewisePolicy):
         width_scale: float | None = None,
         allow_self_duel: bool = True,
         position: bool = False,
+        features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

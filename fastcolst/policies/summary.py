@@ -120,6 +120,7 @@ class Summarised(Simulated):
         """Rounds, duels and status, and the coefficients with their standard errors; a copy, which changes no more."""
         with self._lock:
             counters, theta, errors = self._state.counters, *self._coefficients()
+            is_named = self._names is not None and len(theta) > 0 and self._map is None  # mapped features have no names
             return Summary(
                 repr(self),
                 self.status,
@@ -128,7 +129,7 @@ class Summarised(Simulated):
                 self._pending.n_self_duels,
                 len(self._pending),
                 int(counters["logged"]),
-                tuple(range(len(theta))) if self._names is None or not len(theta) else self._names,
+                self._names if is_named else tuple(range(len(theta))),
                 theta,
                 errors,
             )

@@ -172,7 +172,7 @@ class SupCoLSTIM(StagewisePolicy):
         Probability p_t that every arm gets noise of its own; see :class:`CoLSTIM`.
     allow_self_duel
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
-    position
+    position, features
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
@@ -231,6 +231,7 @@ class SupCoLSTIM(StagewisePolicy):
         coupling: Coupling = None,
         allow_self_duel: bool = True,
         position: bool = False,
+        features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,
     ) -> None:

@@ -519,6 +519,10 @@ def points() -> list[Point]:
         Point("Fit.ranking", _of_fit("ranking", scale=2.0, anchor={"a": 1000}, items=["a", "c"], level=0.9), 2),
         *(Point(f"Fit.{method}", _of_fit(method, level=0.9), 0.5) for method in ("intervals", "summary", "to_pandas")),
         Point("fit_rankings", _fit_rankings, 4, (), ("shown", "features")),
+        Point("Nystroem", _plain(fc.Nystroem, landmarks=[[0.0], [1.0]], kernel="rbf", length=0.5), 2),
+        Point("RandomFeatures", _plain(fc.RandomFeatures, n=4, kernel="rbf", rng=1, length=0.5), 2),
+        Point("Nystroem.mapping", _plain(fc.Nystroem([[0.0], [1.0]]).mapping, n_features=1), 0.5),
+        Point("RandomFeatures.mapping", _plain(fc.RandomFeatures(4).mapping, n_features=2), 0.5),
         Point("PreferenceRegression", _plain(fc.PreferenceRegression, comparison="thurstone", ridge=0.5), 0.5),
         Point("PreferenceRegression.fit", _classifier("fit"), 4, (TypeError,)),
         *(
