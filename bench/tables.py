@@ -15,6 +15,7 @@ ALGORITHMS = {
     "StaD": (fc.StaD(D), "Saha 2021", "n d² log T + n² d"),
     "MaxPairUCB": (fc.MaxPairUCB(D), "Di et al. 2024, a rival there", "n d², at worst n² d"),
     "TwoSamples": (fc.TwoSamples(D), "Li, Zhao, Gu 2024, without the feel-good term", "d² + n d"),
+    "Informative": (fc.Informative(D), "Bergström et al. 2024, to rank", "n d², at worst n² d"),
     "DoubleThompson": (fc.DoubleThompson(), "Wu, Liu 2016", "n²"),
     "SelfSparring": (fc.SelfSparring(), "Sui et al. 2017", "n"),
     "UniformPairs": (fc.UniformPairs(), "random pairs", "1"),

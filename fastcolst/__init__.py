@@ -28,6 +28,7 @@ _HOME = {
     "DoubleThompson": "policies",
     "Duel": "policies.duel",
     "ForeignDuelError": "policies.duel",
+    "Informative": "policies",
     "MalformedDuelError": "policies.duel",
     "MaxInP": "policies",
     "MaxPairUCB": "policies",

@@ -33,6 +33,7 @@ from fastcolst.features import RandomFeatures as RandomFeatures
 from fastcolst.lapse import Lapse as Lapse
 from fastcolst.policies import CoLSTIM as CoLSTIM
 from fastcolst.policies import DoubleThompson as DoubleThompson
+from fastcolst.policies import Informative as Informative
 from fastcolst.policies import MaxInP as MaxInP
 from fastcolst.policies import MaxPairUCB as MaxPairUCB
 from fastcolst.policies import Policy as Policy

@@ -107,7 +107,10 @@ LINEAR = {
     "MaxPairUCB": (fc.MaxPairUCB, reference.MaxPairUCB),
 }
 """Policies with one estimate, each with its reference."""
-INFORMED = {"TwoSamples": (fc.TwoSamples, reference.TwoSamples)}
+INFORMED = {
+    "TwoSamples": (fc.TwoSamples, reference.TwoSamples),
+    "Informative": (fc.Informative, reference.Informative),
+}
 """Policies that choose by the estimator's information, each with its reference: SGD, which has none, they refuse."""
 
 

@@ -31,6 +31,9 @@ from fastcolst.kernels.selection import comes_first
 __all__ = [
     "FEW",
     "TIE",
+    "are_equal",
+    "by_radius",
+    "everyone",
     "informative_pair",
     "optimistic_pair",
     "optimistic_pair_of",
@@ -105,7 +108,7 @@ def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float, key:
     ----------
     Saha (2021), Optimal algorithms for stochastic contextual preference bandits, MaxInP.
     """
-    pool, other = _everyone(work, n_arms)
+    pool, other = everyone(work, n_arms)
     if theta_norm < eta:
         pool.standing[:] = CANDIDATE
     else:
@@ -143,7 +146,7 @@ def optimistic_pair(work: Any, n_arms: int, scale: float, key: Any) -> tuple[int
 @helper
 def optimistic_pair_of(work: Any, n_arms: int, scale: float, with_itself: bool, key: Any) -> tuple[int, int]:
     """As :func:`optimistic_pair`, over i < j alone unless an arm may meet itself; one arm alone meets itself."""
-    pool, other = _everyone(work, n_arms)
+    pool, other = everyone(work, n_arms)
     pool.standing[:] = CANDIDATE
     largest = 0.0
     for j in range(pool.size):
@@ -154,7 +157,7 @@ def optimistic_pair_of(work: Any, n_arms: int, scale: float, with_itself: bool, 
 
 
 @helper
-def _everyone(work: Any, n_arms: int) -> tuple[Any, Any]:
+def everyone(work: Any, n_arms: int) -> tuple[Any, Any]:
     """The pool of all arms, numbered, and a second matrix for it."""
     n_rows = (work.shape[0] - N_SCRATCH) // 2
     pool = pool_of(work[:n_rows], work[2 * n_rows :], n_arms)
@@ -372,3 +375,9 @@ def _by_bound(pool: Any, objective: Any, other: Any) -> Any:
     for j in range(size - 2, -1, -1):
         ordered.bound[j] = max(ordered.bound[j], ordered.bound[j + 1])
     return ordered
+
+
+@helper
+def by_radius(pool: Any, other: Any) -> Any:
+    """The pool in order of its arms' distances from their centroid, which are its bounds; the largest first. O(n d)."""
+    return _by_bound(pool, PairObjective(0.0, 1.0, np.inf, False, 0.0, np.uint64(0)), other)

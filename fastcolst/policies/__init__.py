@@ -4,6 +4,7 @@ from fastcolst._registry import POLICY, known
 from fastcolst.policies.colstim import CoLSTIM
 from fastcolst.policies.double_thompson import DoubleThompson
 from fastcolst.policies.duel import Duel
+from fastcolst.policies.informative import Informative
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.maxinp import MaxInP
 from fastcolst.policies.maxpairucb import MaxPairUCB
@@ -19,6 +20,7 @@ __all__ = [
     "CoLSTIM",
     "DoubleThompson",
     "Duel",
+    "Informative",
     "LinearPolicy",
     "MaxInP",
     "MaxPairUCB",

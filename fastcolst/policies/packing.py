@@ -181,7 +181,7 @@ def restored(template: Any, name: str, arrays: Mapping[str, NDArray[Any]], grows
                 if field != MEANINGLESS
             }
         )
-    can_grow = grows and ".memory." in name
+    can_grow = (grows and ".memory." in name) or ".shown." in name
     if not template.dtype.names:
         return fitting(arrays[name], name, template.dtype, template.shape, at_least=can_grow)
     parts = {

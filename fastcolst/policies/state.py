@@ -29,6 +29,7 @@ __all__ = [
     "BlindState",
     "LinearState",
     "assess",
+    "assess_by",
     "confidence_scale",
     "end_exploration",
     "exploration_end_is_due",
@@ -162,8 +163,14 @@ def assess(state: Any, contexts: Any, whitened: Any, utility: Any, square: Any) 
 
     O(n d^2). The check is free of a look at the contexts: what is not finite there is not finite here.
     """
-    whiten(state.factor, contexts, whitened)
-    utilities(state.memory.theta, contexts, utility)
+    return assess_by(state.factor, state.memory.theta, contexts, whitened, utility, square)
+
+
+@helper
+def assess_by(factor: Any, theta: Any, contexts: Any, whitened: Any, utility: Any, square: Any) -> bool:
+    """As :func:`assess`, by a factor S and a theta that need not be the state's."""
+    whiten(factor, contexts, whitened)
+    utilities(theta, contexts, utility)
     squared_widths(whitened, square)
     return bool(all_finite(utility) and all_finite(square))
 

@@ -15,7 +15,7 @@ numbers in the same order (`draw`), so that the two can be compared duel by duel
 """
 
 from fastcolst.reference.estimation import MLE, Estimate, OnlineNewton, bend, fit, pull
-from fastcolst.reference.informed import InformedPolicy, TwoSamples
+from fastcolst.reference.informed import Informative, InformedPolicy, TwoSamples
 from fastcolst.reference.linalg import PIVOT_TOLERANCE, Floats, inverse, invertible, norms
 from fastcolst.reference.models import BradleyTerry, ComparisonModel, ExponentialNoise, Thurstone
 from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, tie_key, undominated
@@ -41,6 +41,7 @@ __all__ = [
     "Estimate",
     "ExponentialNoise",
     "Floats",
+    "Informative",
     "InformedPolicy",
     "LinearPolicy",
     "MaxInP",

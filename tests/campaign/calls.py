@@ -143,6 +143,7 @@ PLAYERS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
     "StaD": (fc.StaD, {"estimator": "sgd", "horizon": HORIZON, "exploration_rounds": 5}),
     "MaxPairUCB": (fc.MaxPairUCB, {"estimator": "sgd", "comparison": "exponential"}),
     "TwoSamples": (fc.TwoSamples, {"estimator": "online-newton"}),
+    "Informative": (fc.Informative, {"estimator": "online-newton"}),
     "DoubleThompson": (fc.DoubleThompson, {}),
     "SelfSparring": (fc.SelfSparring, {}),
     "UniformPairs": (fc.UniformPairs, {}),

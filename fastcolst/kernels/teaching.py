@@ -1,0 +1,216 @@
+"""The pair of arms whose comparison teaches most, exactly, without a look at most of the pairs that are far from it.
+
+With whitened arms a_i = S x_i and margins m = u_i - u_j
+
+    maximise  g(m) |a_i - a_j|^2  over i < j,
+
+where g is 1, F'(m)^2 or the information I(m) = F'(m)^2 / (F(m) (1 - F(m))) of an answer, which are largest at 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastcolst._compile import helper
+from fastcolst.comparison import pdf, weight
+from fastcolst.kernels.pairs import TIE, are_equal, by_radius, everyone, pair_comes_first, pair_work_shape
+from fastcolst.kernels.pool import squared_distances, whole_blocks
+from fastcolst.kernels.selection import comes_first
+from fastcolst.streams import word
+
+__all__ = [
+    "D_OPTIMAL",
+    "VARIANCE",
+    "WIDTH",
+    "Gain",
+    "gain",
+    "hash_arms",
+    "hash_of_pair",
+    "is_among",
+    "put_among",
+    "teaching_pair",
+    "teaching_work_shape",
+]
+
+WIDTH, VARIANCE, D_OPTIMAL = 0, 1, 2
+"""What is maximised: |z|_{M^-1}, F'(m) |z|_{H^-1}, or I(m) |z|_{H^-1}^2."""
+
+SWEEPS = 4
+"""So many steps from an arm to its best partner come first, to have a good pair early."""
+
+
+SIGN = np.uint64(2**63)
+
+
+class Gain(NamedTuple):
+    """What is maximised, and among which pairs.
+
+    model: the comparison model; value: one of the above; most: g(0), which g does not exceed; shown: a table of pairs
+    that are ruled out, see :func:`put_among`, unless repeats; key: of the order in which equal arms come.
+    """
+
+    model: Any
+    value: int
+    most: float
+    shown: Any
+    repeats: bool
+    key: Any
+
+
+@helper
+def gain(model: Any, value: int, margin: float) -> float:
+    """g(m)."""
+    if value == VARIANCE:
+        density = pdf(model, margin)
+        return float(density * density)
+    return float(weight(model, margin)) if value == D_OPTIMAL else 1.0
+
+
+@helper
+def teaching_work_shape(n_arms: int, n_features: int) -> tuple[int, int]:
+    """Rows and columns of the scratch: what a search for pairs needs, and a row for the arms' hashes."""
+    rows, columns = pair_work_shape(n_arms, n_features)
+    return rows + 1, columns
+
+
+@helper
+def teaching_pair(work: Any, n_arms: int, objective: Any) -> tuple[int, int]:
+    """The pair of largest value, the first in the key's order among equals.
+
+    Parameters
+    ----------
+    work : float64, of :func:`teaching_work_shape`
+        The first d rows hold the whitened arms, the next one their utilities, and the last one their hashes, as
+        uint64, where pairs are ruled out. All but these is overwritten.
+    n_arms : int
+    objective : Gain
+
+    Returns
+    -------
+    first, second : int
+        first < second, but equal arms in the key's order; -1 twice where all pairs are ruled out; one arm alone twice.
+
+    Notes
+    -----
+    From some arm to its best partner, to that one's best partner and so on gives a good pair in O(n d). With r_i the
+    distances from the centroid no value exceeds g(0) (r_i + r_j)^2, and arms are taken in the order of r_i only as far
+    as that exceeds the best one known; distances come next, and g only where g(0) times their square does. At worst
+    O(n^2 d). Allocates nothing.
+    """
+    if n_arms == 1:
+        return 0, 0
+    hashes = work[work.shape[0] - 1].view(np.uint64)
+    pool, other = everyone(work[: work.shape[0] - 1], n_arms)
+    pool = by_radius(pool, other)
+    best, end = (-1.0, -1, -1), pool.size
+    for step in range(-SWEEPS, pool.size - 1):
+        one, start = step, step + 1
+        if step < 0:
+            one, start = (best[2] if best[2] >= 0 else step + SWEEPS), 0
+            if one >= pool.size:
+                continue
+        floor = (best[0] - _slack(best[0])) / objective.most
+        while step >= 0 and end > start and (pool.bound[one] + pool.bound[end - 1]) ** 2 < floor:
+            end -= 1
+        if start >= end:
+            break
+        squared_distances(pool.points, one, start, end, pool.squares)
+        if _may_reach(pool.squares, floor, start, end):
+            best = _try_partners(pool, hashes, objective, one, (start, end), best)
+    if best[1] < 0:
+        return -1, -1
+    first, second = int(pool.label[best[1]]), int(pool.label[best[2]])
+    if are_equal(pool, best[1], best[2]):
+        return (first, second) if comes_first(objective.key, first, second) else (second, first)
+    return min(first, second), max(first, second)
+
+
+@helper
+def _slack(value: float) -> float:
+    """Differences from a value that are none."""
+    return float(TIE * abs(value))
+
+
+@helper
+def _may_reach(squares: Any, floor: float, start: int, end: int) -> bool:
+    """Whether a squared distance in the blocks of a range of columns reaches a floor. In vectors."""
+    first, last = whole_blocks(start, end)
+    hits = 0
+    for j in range(first, last):
+        hits += squares[j] >= floor
+    return hits > 0
+
+
+@helper
+def _try_partners(
+    pool: Any, hashes: Any, objective: Any, arm: int, columns: tuple[int, int], best: tuple[float, int, int]
+) -> tuple[float, int, int]:
+    """The better of the best pair so far and the best one of an arm with those in a range of columns.
+
+    The squared distances are in place.
+    """
+    value, first, second = best
+    slack = _slack(value)
+    floor = (value - slack) / objective.most
+    for j in range(columns[0], columns[1]):
+        if pool.squares[j] >= floor and j != arm:
+            own = gain(objective.model, objective.value, pool.utility[arm] - pool.utility[j]) * pool.squares[j]
+            if own >= value - slack:
+                here = int(pool.label[arm]), int(pool.label[j])
+                if objective.repeats or not is_among(objective.shown, hash_of_pair(hashes, here[0], here[1])):
+                    is_larger = own > value + slack
+                    known = (0, 0) if is_larger else (int(pool.label[first]), int(pool.label[second]))
+                    if is_larger or pair_comes_first(objective.key, here, known):
+                        first, second = arm, j
+                    if own > value:
+                        value, slack = own, _slack(own)
+                        floor = (value - slack) / objective.most
+    return value, first, second
+
+
+# --- pairs that were shown ----------------------------------------------------------------------------------
+
+
+@helper
+def hash_arms(contexts: Any, out: Any) -> None:
+    """A word for each arm, by its features alone. O(n d).
+
+    ``contexts`` is (d, n) float64 with arms as columns; ``out`` (n or more,) uint64 is overwritten.
+    """
+    for j in range(contexts.shape[1]):
+        out[j] = 0
+    for k in range(contexts.shape[0]):
+        bits = contexts[k].view(np.uint64)
+        for j in range(contexts.shape[1]):
+            out[j] = word(out[j] ^ (bits[j] if bits[j] != SIGN else np.uint64(0)))  # -0.0 is 0.0
+
+
+@helper
+def hash_of_pair(hashes: Any, one: int, other: int) -> Any:
+    """The word of two arms, in either order; never 0."""
+    return word(hashes[one] + hashes[other]) | np.uint64(1)
+
+
+@helper
+def is_among(table: Any, hashed: Any) -> bool:
+    """Whether a word is in a table of :func:`put_among`. O(1) as long as half of the table is empty."""
+    place, mask = hashed >> np.uint64(1), np.uint64(table.size - 1)
+    while table[place & mask] != np.uint64(0):
+        if table[place & mask] == hashed:
+            return True
+        place += np.uint64(1)
+    return False
+
+
+@helper
+def put_among(table: Any, hashed: Any) -> bool:
+    """Put a word into a table, of a power of two places that are 0 where they are empty; False where it was there."""
+    place, mask = hashed >> np.uint64(1), np.uint64(table.size - 1)
+    while table[place & mask] != np.uint64(0):
+        if table[place & mask] == hashed:
+            return False
+        place += np.uint64(1)
+    table[place & mask] = hashed
+    return True
