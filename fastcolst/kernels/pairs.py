@@ -33,6 +33,7 @@ __all__ = [
     "TIE",
     "are_equal",
     "by_radius",
+    "by_utility",
     "everyone",
     "informative_pair",
     "optimistic_pair",
@@ -381,3 +382,9 @@ def _by_bound(pool: Any, objective: Any, other: Any) -> Any:
 def by_radius(pool: Any, other: Any) -> Any:
     """The pool in order of its arms' distances from their centroid, which are its bounds; the largest first. O(n d)."""
     return _by_bound(pool, PairObjective(0.0, 1.0, np.inf, False, 0.0, np.uint64(0)), other)
+
+
+@helper
+def by_utility(pool: Any, other: Any) -> Any:
+    """The pool in order of its arms' utilities, the largest first: the bounds, which are no smaller, fall. O(n d)."""
+    return _by_bound(pool, PairObjective(1.0, 0.0, np.inf, False, 0.0, np.uint64(0)), other)

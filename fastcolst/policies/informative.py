@@ -17,7 +17,14 @@ from fastcolst._registry import register
 from fastcolst.estimation.protocol import check_information, grown, information_factor, is_stale, refresh
 from fastcolst.kernels.linalg import utilities
 from fastcolst.kernels.selection import argmax, tie_key
-from fastcolst.kernels.teaching import (
+from fastcolst.policies.arms import Arms
+from fastcolst.policies.kernels import Buffers
+from fastcolst.policies.linear import LinearPolicy
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields, unless_ridge
+from fastcolst.policies.protocol import NOT_FINITE, Choice, Chunk
+from fastcolst.policies.soundness import check
+from fastcolst.policies.state import assess_by, explore, linear_state, update_linear
+from fastcolst.policies.teaching import (
     WIDTH,
     Gain,
     gain,
@@ -28,13 +35,6 @@ from fastcolst.kernels.teaching import (
     teaching_pair,
     teaching_work_shape,
 )
-from fastcolst.policies.arms import Arms
-from fastcolst.policies.kernels import Buffers
-from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields, unless_ridge
-from fastcolst.policies.protocol import NOT_FINITE, Choice, Chunk
-from fastcolst.policies.soundness import check
-from fastcolst.policies.state import assess_by, explore, linear_state, update_linear
 
 __all__ = ["Informative", "InformativeRule"]
 
@@ -51,7 +51,7 @@ Value = Literal["variance", "d-optimal", "width"]
 class Shown(NamedTuple):
     """The pairs that were shown.
 
-    table (m,) uint64, words of pairs, see :func:`fastcolst.kernels.teaching.put_among`; n_pairs (1,) int64.
+    table (m,) uint64, words of pairs, see :func:`fastcolst.policies.teaching.put_among`; n_pairs (1,) int64.
     """
 
     table: NDArray[np.uint64]
@@ -210,12 +210,12 @@ class Informative(LinearPolicy):
     ------
     ValueError
         For an argument outside its range, with its name; for an estimator that knows no information where H is needed;
-        and for a comparison model whose answers tell more about unequal arms than about equal ones.
+        and for a comparison model whose answers do not tell the less the further two arms are apart.
 
     Notes
     -----
     The pair is exact. It is found by branch and bound after the arms were whitened in O(n d^2), at worst in O(n^2 d);
-    see :func:`fastcolst.kernels.teaching.teaching_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
+    see :func:`fastcolst.policies.teaching.teaching_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
     estimator remembers, O(d) for each duel that waits for its answer, and with ``repeats=False`` 16 to 32 bytes for
     each pair that was shown. Threads may share a policy.
 
@@ -326,21 +326,32 @@ class Informative(LinearPolicy):
 
 
 def _largest_gain(model: Any, value: int) -> float:
-    """What is maximised, squared where it is no square, for two equal arms at a distance of 1: nothing exceeds it.
+    """g(0), the largest g; see :mod:`fastcolst.policies.teaching`.
 
     Raises
     ------
     ValueError
-        Of the model that is not so: its answers tell more of arms that are further apart.
+        Of the model g does not fall with the margin.
     """
     most = _gain_at(model, value, 0.0)
-    far = np.outer((1.0, -1.0), np.geomspace(1e-3, 1e3, 60)).ravel().tolist()
-    if not 0.0 < most < np.inf or any(_gain_at(model, value, u) > most * (1.0 + 1e-9) for u in far):
+    if not 0.0 < most < np.inf or not _falls(model, value, most):
         raise ValueError(
-            f"comparison is {brief(model)}, whose answers tell more of some unequal arms than of equal ones; one whose "
-            "density is largest at 0, on which the search for the pair relies, is wanted"
+            f"comparison is {brief(model)}, whose answers do not tell the less the further arms are apart; one whose "
+            "density falls from 0 on, on which the search for the pair relies, is wanted"
         )
     return most
+
+
+def _falls(model: Any, value: int, most: float) -> bool:
+    """Whether g falls with the margin, to either side, as far as it was looked at."""
+    for side in (1.0, -1.0):
+        before = most
+        for margin in np.geomspace(1e-3, 1e3, 90):
+            own = _gain_at(model, value, side * float(margin))
+            if own > before * (1.0 + 1e-9) + 1e-300:
+                return False
+            before = min(before, own) if own >= 0.0 else before
+    return True
 
 
 def _gain_at(model: Any, value: int, margin: float) -> float:

@@ -4,7 +4,7 @@ With whitened arms a_i = S x_i and margins m = u_i - u_j
 
     maximise  g(m) |a_i - a_j|^2  over i < j,
 
-where g is 1, F'(m)^2 or the information I(m) = F'(m)^2 / (F(m) (1 - F(m))) of an answer, which are largest at 0.
+where g is 1, F'(m)^2 or the information I(m) = F'(m)^2 / (F(m) (1 - F(m))) of an answer, which fall with |m|.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from fastcolst._compile import helper
 from fastcolst.comparison import pdf, weight
-from fastcolst.kernels.pairs import TIE, are_equal, by_radius, everyone, pair_comes_first, pair_work_shape
-from fastcolst.kernels.pool import squared_distances, whole_blocks
+from fastcolst.kernels.pairs import TIE, are_equal, by_radius, by_utility, everyone, pair_comes_first, pair_work_shape
+from fastcolst.kernels.pool import squared_distances, squared_radii, whole_blocks
 from fastcolst.kernels.selection import comes_first
 from fastcolst.streams import word
 
@@ -39,6 +39,8 @@ WIDTH, VARIANCE, D_OPTIMAL = 0, 1, 2
 
 SWEEPS = 4
 """So many steps from an arm to its best partner come first, to have a good pair early."""
+HALVINGS = 12
+"""Steps of the search for the largest margin that may matter: to a four-thousandth of the range of utilities."""
 
 
 SIGN = np.uint64(2**63)
@@ -94,31 +96,38 @@ def teaching_pair(work: Any, n_arms: int, objective: Any) -> tuple[int, int]:
 
     Notes
     -----
-    From some arm to its best partner, to that one's best partner and so on gives a good pair in O(n d). With r_i the
-    distances from the centroid no value exceeds g(0) (r_i + r_j)^2, and arms are taken in the order of r_i only as far
-    as that exceeds the best one known; distances come next, and g only where g(0) times their square does. At worst
+    From some arm to its best partner, to that one's best partner and so on gives a good pair in O(n d). With R the
+    largest distance from the centroid no pair of a margin m is worth more than g(m) (2 R)^2. So arms are taken in the
+    order of their utilities, each with those after it whose utility is near enough; distances come next, and g only
+    where a step function above it, times their square, reaches the best value known. Without a g, arms are taken in the
+    order of their distances from the centroid, with those for which the sum of two of these is large enough. At worst
     O(n^2 d). Allocates nothing.
     """
     if n_arms == 1:
         return 0, 0
     hashes = work[work.shape[0] - 1].view(np.uint64)
     pool, other = everyone(work[: work.shape[0] - 1], n_arms)
-    pool = by_radius(pool, other)
-    best, end = (-1.0, -1, -1), pool.size
+    by_width = objective.value == WIDTH
+    pool = by_radius(pool, other) if by_width else by_utility(pool, other)
+    reach = 2.0 * _largest_radius(pool)  # no two arms are further apart
+    best, end = (-1.0, -1, -1), pool.size if by_width else 1
+    steps, known = _steps(objective, pool, reach, -1.0), -1.0
     for step in range(-SWEEPS, pool.size - 1):
-        one, start = step, step + 1
+        one, start, stop = step, step + 1, pool.size
         if step < 0:
             one, start = (best[2] if best[2] >= 0 else step + SWEEPS), 0
             if one >= pool.size:
                 continue
-        floor = (best[0] - _slack(best[0])) / objective.most
-        while step >= 0 and end > start and (pool.bound[one] + pool.bound[end - 1]) ** 2 < floor:
-            end -= 1
-        if start >= end:
-            break
-        squared_distances(pool.points, one, start, end, pool.squares)
-        if _may_reach(pool.squares, floor, start, end):
-            best = _try_partners(pool, hashes, objective, one, (start, end), best)
+        else:
+            if best[0] > 1.1 * known:  # the steps of a somewhat smaller value hold as well
+                steps, known = _steps(objective, pool, reach, best[0]), best[0]
+            end = _last_partner(pool, by_width, one, end, best[0] / objective.most, steps[2])
+            stop = end
+        if start >= stop:
+            continue
+        squared_distances(pool.points, one, start, stop, pool.squares)
+        if _may_reach(pool, one, (start, stop), (best[0] - _slack(best[0])) / objective.most, steps):
+            best = _try_partners(pool, hashes, objective, one, (start, stop), best)
     if best[1] < 0:
         return -1, -1
     first, second = int(pool.label[best[1]]), int(pool.label[best[2]])
@@ -134,12 +143,72 @@ def _slack(value: float) -> float:
 
 
 @helper
-def _may_reach(squares: Any, floor: float, start: int, end: int) -> bool:
-    """Whether a squared distance in the blocks of a range of columns reaches a floor. In vectors."""
-    first, last = whole_blocks(start, end)
-    hits = 0
+def _largest_radius(pool: Any) -> float:
+    """The largest distance of an arm from the centroid, a hair more. O(n d)."""
+    squared_radii(pool.points, pool.size, pool.squares)
+    largest = 0.0
+    for j in range(pool.size):
+        largest = max(largest, pool.squares[j])
+    return float(np.sqrt(largest) * (1.0 + TIE))
+
+
+@helper
+def _steps(objective: Any, pool: Any, reach: float, value: float) -> tuple[float, float, float]:
+    """Margins beyond which g is at most half of g(0), at most an eighth, and too small for any pair to reach a value.
+
+    Each is at least the margin itself, to a four-thousandth of the largest there is. inf where there is none.
+    """
+    lowest, highest = pool.utility[0], pool.utility[0]
+    for j in range(pool.size):
+        lowest, highest = min(lowest, pool.utility[j]), max(highest, pool.utility[j])
+    least = (value - _slack(value)) / (reach * reach) if reach > 0.0 else 0.0
+    widest = highest - lowest
+    return (
+        _margin_below(objective, widest, 0.5 * objective.most),
+        _margin_below(objective, widest, 0.125 * objective.most),
+        _margin_below(objective, widest, least),
+    )
+
+
+@helper
+def _margin_below(objective: Any, widest: float, least: float) -> float:
+    """A margin from which on g is below a number: by halving, from 0 to the widest there is; inf where it is not."""
+    if objective.value == WIDTH or not gain(objective.model, objective.value, widest) < least:
+        return np.inf
+    low, high = 0.0, widest
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if gain(objective.model, objective.value, middle) < least:
+            high = middle
+        else:
+            low = middle
+    return float(high)
+
+
+@helper
+def _last_partner(pool: Any, by_width: bool, one: int, end: int, floor: float, widest: float) -> int:
+    """The end of the columns that may hold a partner of an arm: of those before it no call gave a larger one."""
+    if by_width:
+        while end > one + 1 and (pool.bound[one] + pool.bound[end - 1]) ** 2 < floor * (1.0 - TIE):
+            end -= 1
+        return end
+    while end < pool.size and not pool.bound[end] < pool.utility[one] - widest:
+        end += 1
+    return end
+
+
+@helper
+def _may_reach(pool: Any, one: int, columns: tuple[int, int], floor: float, steps: tuple[float, float, float]) -> bool:
+    """Whether a pair of an arm with one in the blocks of a range of columns may reach a floor. In vectors.
+
+    The floor is that of the squared distance, where g is g(0); beyond the steps it has to be twice or eight times that.
+    """
+    first, last = whole_blocks(columns[0], columns[1])
+    own, half, eighth, hits = pool.utility[one], steps[0], steps[1], 0
     for j in range(first, last):
-        hits += squares[j] >= floor
+        margin = np.abs(pool.utility[j] - own)
+        times = 1.0 + (margin >= half) + 6.0 * (margin >= eighth)
+        hits += pool.squares[j] >= floor * times
     return hits > 0
 
 
