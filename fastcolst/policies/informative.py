@@ -18,7 +18,6 @@ from fastcolst.estimation.protocol import check_information, grown, information_
 from fastcolst.kernels.linalg import utilities
 from fastcolst.kernels.selection import argmax, tie_key
 from fastcolst.policies.arms import Arms
-from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields, unless_ridge
 from fastcolst.policies.protocol import NOT_FINITE, Choice, Chunk
@@ -289,9 +288,9 @@ class Informative(LinearPolicy):
             self._make_room(1)
         return super()._choose(contexts, arms)
 
-    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], buffers: Buffers) -> int:
+    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], largest: float) -> int:
         try:
-            return super()._choose_after_all(code, contexts, buffers)
+            return super()._choose_after_all(code, contexts, largest)
         except ValueError:
             self._check_left(contexts)
             raise
@@ -312,7 +311,7 @@ class Informative(LinearPolicy):
     def _check_left(self, contexts: NDArray[np.float64]) -> None:
         """Refuse contexts (n, d) of which every pair was shown, where that rules it out."""
         n = len(contexts)
-        if self._rule.repeats or n == 1 or self._is_exploring():
+        if self._rule.repeats or n == 1 or self._is_exploring:
             return
         hashes = np.zeros(n, np.uint64)
         by_coordinate = np.zeros((len(self._state.gram), n))  # position's is 0

@@ -407,7 +407,6 @@ class LinearPolicy(Informing, Remembering, Mapped):
 
     # --- exploration ----------------------------------------------------------------------------------------
 
-
     def _settle(self, n_arms: int, n_features: int) -> Any:
         counters = self._state.counters
         if counters["exploration_rounds"] != UNKNOWN:

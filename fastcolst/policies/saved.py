@@ -67,8 +67,8 @@ A policy without an attribute has no such field.
 
 ELSEWHERE = frozenset(
     {"_agent", "_answered", "_buffers", "_chosen", "_direct_choose", "_direct_learn", "_is_exploring", "_learned",
-     "_lock", "_map", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule", "_state",
-     "_state_class", "_unused"}
+     "_lock", "_map", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule",
+     "_state", "_state_class", "_unused"}
 )  # fmt: skip
 """Attributes that a file holds as arrays or tables of their own, or that parameters and state decide.
 

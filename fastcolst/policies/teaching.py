@@ -18,7 +18,7 @@ from fastcolst.comparison import pdf, weight
 from fastcolst.kernels.pairs import TIE, are_equal, by_radius, by_utility, everyone, pair_comes_first, pair_work_shape
 from fastcolst.kernels.pool import squared_distances, squared_radii, whole_blocks
 from fastcolst.kernels.selection import comes_first
-from fastcolst.streams import word
+from fastcolst.kernels.splitmix import word
 
 __all__ = [
     "D_OPTIMAL",
