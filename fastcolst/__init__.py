@@ -23,6 +23,7 @@ _HOME = {
     "OnlineNewton": "estimation",
     "SGD": "estimation",
     "AlreadyAnsweredError": "policies.duel",
+    "BoundArms": "policies",
     "CoLSTIM": "policies",
     "DiscardedError": "policies.duel",
     "DoubleThompson": "policies",

@@ -31,6 +31,7 @@ from fastcolst.experiments.tuning import tune as tune
 from fastcolst.features import Nystroem as Nystroem
 from fastcolst.features import RandomFeatures as RandomFeatures
 from fastcolst.lapse import Lapse as Lapse
+from fastcolst.policies import BoundArms as BoundArms
 from fastcolst.policies import CoLSTIM as CoLSTIM
 from fastcolst.policies import DoubleThompson as DoubleThompson
 from fastcolst.policies import Informative as Informative

@@ -24,7 +24,7 @@ from numpy.random import Generator
 from fastcolst._checks import brief, check_generator, margins, plain_text, sample_size
 from fastcolst._compile import fill_exponential, fill_normal, generic, kernel, registered
 from fastcolst._registry import METHODS, MODEL, known, register, with_defaults
-from fastcolst.kernels.special import erfcx, exp, log
+from fastcolst.kernels.special import erfcx, exp, log, log_at_least
 
 __all__ = ["BradleyTerry", "ExponentialNoise", "Thurstone", "comparison_model"]
 
@@ -105,6 +105,12 @@ def latent(self: Any, rng: Any) -> Any:
     """A draw of F, by which a duel is decided: of a model without this method the difference of two draws of G."""
     first = perturb(self, raw(self, rng))
     return first - perturb(self, raw(self, rng))
+
+
+@generic
+def perturb_at_most(self: Any, value: Any) -> Any:
+    """A number that :func:`perturb` of a raw variate does not exceed, in less time. A model without it gets inf."""
+    return np.inf
 
 
 # --- what people call ---------------------------------------------------------------------------------------
@@ -215,6 +221,10 @@ class BradleyTerry(NamedTuple):
         """Gumbel(0, scale) noise, -scale log(E) of a standard exponential E."""
         return -self.scale * log(np.maximum(value, _TINY))
 
+    def perturb_at_most(self, value: Any) -> Any:
+        """-scale log(E) by a bound of the logarithm: at most 0.06 scale too much, in a fifth of the time."""
+        return -self.scale * log_at_least(np.maximum(value, _TINY))
+
     def sample(self, rng: Generator, size: Any = None) -> Any:
         """Draws of G: a float, or an array of the given size."""
         return self.perturb(self.raw(check_generator(rng), sample_size(size)))
@@ -311,6 +321,10 @@ class Thurstone(NamedTuple):
         """Noise N(0, sigma^2) of a standard normal value."""
         return self.sigma * value
 
+    def perturb_at_most(self, value: Any) -> Any:
+        """The noise itself, which takes one multiplication."""
+        return self.sigma * value
+
     def sample(self, rng: Generator, size: Any = None) -> Any:
         """Draws of G: a float, or an array of the given size."""
         return self.perturb(self.raw(check_generator(rng), sample_size(size)))
@@ -398,6 +412,10 @@ class ExponentialNoise(NamedTuple):
 
     def perturb(self, value: Any) -> Any:
         """Noise Exp(rate) of a standard exponential value."""
+        return value / self.rate
+
+    def perturb_at_most(self, value: Any) -> Any:
+        """The noise itself, which takes one division."""
         return value / self.rate
 
     def sample(self, rng: Generator, size: Any = None) -> Any:

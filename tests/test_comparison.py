@@ -23,6 +23,7 @@ from fastcolst.comparison import (
     log_cdf,
     pdf,
     perturb,
+    perturb_at_most,
     raw,
     score,
     weight,
@@ -49,6 +50,12 @@ def draw_one_by_one(model, rng, raws, draws):
     for j in range(raws.size):
         raws[j] = raw(model, rng)
         draws[j] = perturb(model, raws[j])
+
+
+@helper
+def bound_noise(model, raws, bounds):
+    for j in range(raws.size):
+        bounds[j] = perturb_at_most(model, raws[j])
 
 
 def compiled(model, margins):
@@ -344,3 +351,23 @@ def test_the_argument_is_named_as_the_caller_names_it():
 def test_bad_scales_are_named(cls, bad):
     with pytest.raises(ValueError, match=rf"^{cls.__name__}: (scale|sigma|rate) is .*number is wanted$"):
         cls(bad)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_noise_does_not_exceed_its_bound_which_is_near(model):
+    """Right where the chord of the logarithm touches it too, and for numbers so small that they count as TINY."""
+    powers = 2.0 ** np.arange(-1074.0, 11.0)
+    raws = np.concatenate([[0.0], powers, np.nextafter(powers, 0.0), np.nextafter(powers, np.inf), 1.44 * powers])
+    if isinstance(model, Thurstone):
+        raws = np.concatenate([raws, -raws])
+    bounds = np.empty(raws.size)
+    bound_noise(model, raws, bounds)
+    noise = np.array([perturb(model, value) for value in raws])
+    assert (noise <= bounds).all()
+    assert (bounds <= noise + 0.06 * (model[0] if isinstance(model, BradleyTerry) else 0.0) + 1e-12).all()
+
+
+def test_a_model_that_bounds_no_noise_has_any():
+    bounds = np.zeros(2)
+    bound_noise(comparison_model(Cauchy()), np.ones(2), bounds)
+    assert (bounds == np.inf).all()

@@ -46,7 +46,7 @@ from fastcolst._compile.digest import PACKAGE, code_digest, is_versioned
 from fastcolst._compile.fills import fill_exponential, fill_normal, fill_uniform
 from fastcolst._compile.flags import PLAIN
 from fastcolst._compile.handles import handle, make_agent, shared_fields, slot
-from fastcolst._compile.intrinsics import times_power_of_two
+from fastcolst._compile.intrinsics import leading_bits, times_power_of_two
 
 __all__ = [
     "COMPILER_LOCK",
@@ -72,6 +72,7 @@ __all__ = [
     "is_registered",
     "is_versioned",
     "kernel",
+    "leading_bits",
     "make_agent",
     "one_line",
     "plain",

@@ -1,6 +1,8 @@
 """The policies, one file for each algorithm."""
 
 from fastcolst._registry import POLICY, known
+from fastcolst.policies import bound_colstim as bound_colstim  # its search
+from fastcolst.policies.bound import BoundArms
 from fastcolst.policies.colstim import CoLSTIM
 from fastcolst.policies.double_thompson import DoubleThompson
 from fastcolst.policies.duel import Duel
@@ -17,6 +19,7 @@ from fastcolst.policies.uniform import UniformPairs
 
 __all__ = [
     "REGISTRY",
+    "BoundArms",
     "CoLSTIM",
     "DoubleThompson",
     "Duel",

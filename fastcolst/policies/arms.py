@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastcolst._checks import as_array, brief, looked_at, plain_text
 from fastcolst.policies.columns import Names, features_of
 
-__all__ = ["Arms", "Keys", "arms_of"]
+__all__ = ["Arms", "Keys", "arms_of", "available_rows", "checked_keys", "index_of", "keys_of_their_own"]
 
 Keys = tuple[Hashable, ...]
 
@@ -49,11 +49,11 @@ def arms_of(contexts: Any, available: Any = None, keys: Any = None) -> Arms:
     else:
         rows, labels = features_of("contexts", contexts, "(n_arms, n_features)")
     n_arms = len(rows) if rows.ndim else 0
-    given = keys_of(contexts) if keys is None else _checked_keys(keys, n_arms)
-    index, keys_index, available_index = (looked_at(_index_of, value) for value in (contexts, keys, available))
+    given = keys_of(contexts) if keys is None else checked_keys(keys, n_arms)
+    index, keys_index, available_index = (looked_at(index_of, value) for value in (contexts, keys, available))
     _check_order("keys", keys_index, index)
     _check_order("available", available_index, index, keys_index, given)
-    return Arms(rows, labels, given, None if available is None else _available_rows(available, n_arms))
+    return Arms(rows, labels, given, None if available is None else available_rows(available, n_arms))
 
 
 def keys_of(contexts: Any) -> Keys | None:
@@ -62,13 +62,13 @@ def keys_of(contexts: Any) -> Keys | None:
         return None
     if isinstance(contexts, Mapping):
         return tuple(contexts)
-    index = looked_at(_index_of, contexts)
+    index = looked_at(index_of, contexts)
     if index is None or (type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)):
         return None
-    return _keys_of_their_own("contexts.index", list(index), " (contexts.reset_index(drop=True) has none)")
+    return keys_of_their_own("contexts.index", list(index), " (contexts.reset_index(drop=True) has none)")
 
 
-def _index_of(value: Any) -> Any:
+def index_of(value: Any) -> Any:
     """The index of a pandas data frame or Series; None where there is none, or where it is something else.
 
     Of a list it is a method, of an xarray it may be a coordinate.
@@ -87,7 +87,8 @@ def _check_order(name: str, index: Any, *labels: Any) -> None:
         )
 
 
-def _checked_keys(value: Any, n_arms: int) -> Keys:
+def checked_keys(value: Any, n_arms: int) -> Keys:
+    """Keys that somebody handed in, one for each arm."""
     wanted = "a sequence of keys, one for each arm, is wanted"
     is_sequence = plain_text(value) is None and not isinstance(value, (bytes, Mapping, AbstractSet))
     listed = looked_at(lambda given: given.tolist() if hasattr(given, "tolist") else list(given), value)
@@ -95,10 +96,10 @@ def _checked_keys(value: Any, n_arms: int) -> Keys:
         raise ValueError(f"keys is {brief(value)}; {wanted}")
     if len(listed) != n_arms:
         raise ValueError(f"keys has {len(listed)} entries and contexts has {n_arms} arms; {wanted}")
-    return _keys_of_their_own("keys", listed)
+    return keys_of_their_own("keys", listed)
 
 
-def _keys_of_their_own(name: str, listed: list[Any], cure: str = "") -> Keys:
+def keys_of_their_own(name: str, listed: list[Any], cure: str = "") -> Keys:
     """The keys, of which no two are equal; opens with the name otherwise."""
     places: dict[Hashable, int] = {}
     for place, key in enumerate(listed):
@@ -114,7 +115,9 @@ def _keys_of_their_own(name: str, listed: list[Any], cure: str = "") -> Keys:
     return tuple(listed)
 
 
-def _available_rows(value: Any, n_arms: int) -> NDArray[np.int64]:
+def available_rows(value: Any, n_arms: int, labels: Sequence[Hashable] | None = None) -> NDArray[np.int64]:
+    """The rows that a mask says are available; ``labels``, where there are some, are wanted of its index."""
+    _check_order("available", looked_at(index_of, value), labels)
     wanted = f"True or False for each of the {n_arms} arms is wanted"
     mask = as_array("available", value, "no mask", wanted)
     if mask.dtype.kind == "O" and all(isinstance(entry, (bool, np.bool_)) for entry in mask.ravel().tolist()):

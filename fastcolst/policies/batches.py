@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,35 +68,44 @@ class Batches(Simulated):
         ([1, 2, 3], 3)
         """
         pools = _pools_of(contexts, size)
-        most = self._pending.most
-        if most is not None and len(pools) > most:
-            raise ValueError(f"size is {len(pools)}; at most max_pending={most} duels at once are wanted")
         with self._lock:
-            # a warning that was given stays given: its flag is not taken back
-            attributes = {k: v for k, v in vars(self).items() if not k.startswith("_warned")}
-            before, noise = snapshot(self._state), self._rng.bit_generator.state
-            drawn = self._buffers.drawn_for.copy(), self._buffers.raw.copy()
-            book = self._pending.kept()
-            try:
-                self._pending.begin_copies()
-                chosen = self._choose_all(pools)
-            except BaseException:
-                rewind(before)
-                vars(self).update(attributes)
-                self._start(self._rule, before)
-                self._rng.bit_generator.state = noise
-                self._buffers.drawn_for[:], self._buffers.raw[:] = drawn
-                self._pending.go_back(book)
-                raise
-            return [asked.duel for asked in chosen]
+            return self._select_all([partial(self._ask_among, arms) for arms in pools])
 
-    def _choose_all(self, pools: list[Arms]) -> list[Asked]:
-        """A choice for each of the pools; M is afterwards what it was before."""
+    def _ask_among(self, arms: Arms) -> Asked:
+        """A round among some arms."""
+        contexts = arms.contexts
+        return self._show(self._choose(contexts, arms), len(contexts), arms)
+
+    def _select_all(self, rounds: list[Callable[[], Asked]]) -> list[Duel]:
+        """Several rounds at once, all or none, within the lock."""
+        most = self._pending.most
+        if most is not None and len(rounds) > most:
+            raise ValueError(f"size is {len(rounds)}; at most max_pending={most} duels at once are wanted")
+        # a warning that was given stays given: its flag is not taken back
+        attributes = {k: v for k, v in vars(self).items() if not k.startswith("_warned")}
+        before, noise = snapshot(self._state), self._rng.bit_generator.state
+        drawn = self._buffers.drawn_for.copy(), self._buffers.raw.copy()
+        book = self._pending.kept()
+        try:
+            self._pending.begin_copies()
+            chosen = self._choose_all(rounds)
+        except BaseException:
+            rewind(before)
+            vars(self).update(attributes)
+            self._start(self._rule, before)
+            self._rng.bit_generator.state = noise
+            self._buffers.drawn_for[:], self._buffers.raw[:] = drawn
+            self._pending.go_back(book)
+            raise
+        return [asked.duel for asked in chosen]
+
+    def _choose_all(self, rounds: list[Callable[[], Asked]]) -> list[Asked]:
+        """What several rounds ask; M is afterwards what it was before."""
         chosen: list[Asked] = []
         kept: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         n_counted = 0
         try:
-            for arms in pools:
+            for ask in rounds:
                 if chosen and self._is_exploring:
                     self._end_exploration()
                 # random pairs need no M, and its first inverse must be of what was learned
@@ -105,8 +115,7 @@ class Batches(Simulated):
                         if not asked.duel.is_self:  # whose answer would change nothing
                             self._count_on(asked)
                     n_counted = len(chosen)
-                contexts = arms.contexts
-                chosen.append(self._show(self._choose(contexts, arms), len(contexts), arms))
+                chosen.append(ask())
         finally:
             for matrix, copy in kept:
                 matrix[...] = copy

@@ -93,16 +93,21 @@ def perturb_arms(rule: Any, state: Any, raw: Any, scale: float, out: Any) -> Non
 
     ``raw`` and ``scale`` are the round's numbers and its c1; ``out`` (n,) float64 is overwritten.
     """
-    counters = state.counters[()]
-    since = counters.chosen + 1 - counters.exploration_end
-    p = _coupling_probability(rule, state.gram.shape[0], since, horizon_of(rule, state), scale)
-    if raw[0] < p:  # lines 7 to 9: B_t = 1, independent noise
+    if arms_differ(rule, state, raw, scale):
         for i in range(out.size):
             out[i] = perturb(rule.perturbation, raw[2 + i])
-    else:  # lines 10 to 12: B_t = 0, one draw for all
+    else:
         shared = perturb(rule.perturbation, raw[2])
         for i in range(out.size):
             out[i] = shared
+
+
+@helper
+def arms_differ(rule: Any, state: Any, raw: Any, scale: float) -> bool:
+    """Whether arms have noise of their own, B_t = 1 in lines 7 to 9, or one draw for all, B_t = 0 in lines 10 to 12."""
+    counters = state.counters[()]
+    since = counters.chosen + 1 - counters.exploration_end
+    return bool(raw[0] < _coupling_probability(rule, state.gram.shape[0], since, horizon_of(rule, state), scale))
 
 
 @helper

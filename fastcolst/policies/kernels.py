@@ -51,9 +51,10 @@ __all__ = [
 class Buffers(NamedTuple):
     """Scratch of a choice, for contexts of one shape.
 
-    shape: (n, d). raw (n_raw,) float64, the numbers of a round; drawn_for (1,) int64, which round that is, 0 for none.
-    by_coordinate (d or more, n) float64, the contexts with arms as columns; rows beyond d stay as they are. work (rows,
-    columns) float64, of the rule's :func:`work_shape`. contrast (d,) float64, x_first - x_second.
+    shape: (n, d), negative where there is room for numbers only, as bound arms need. raw (n_raw,) float64, the numbers
+    of a round; drawn_for (1,) int64, which round that is, 0 for none. by_coordinate (d or more, n) float64, the
+    contexts with arms as columns; rows beyond d stay as they are. work (rows, columns) float64, of the rule's
+    :func:`work_shape`. contrast (d,) float64, x_first - x_second.
     """
 
     shape: tuple[int, int]
@@ -102,11 +103,11 @@ def decoded(code: int, n_arms: int) -> Choice:
     return Choice(rest % n_arms, second, rest // n_arms)
 
 
-def code_of_all(code: int, rows: list[int], n_arms: int) -> int:
+def code_of_all(code: int, rows: NDArray[np.int64], n_arms: int) -> int:
     """What :func:`choose` would have returned for all arms, after it chose among those in some rows."""
     rest, second = divmod(code, len(rows))
     note, first = divmod(rest, len(rows))
-    return (note * n_arms + rows[first]) * n_arms + rows[second]
+    return (note * n_arms + int(rows[first])) * n_arms + int(rows[second])
 
 
 @helper

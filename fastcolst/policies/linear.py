@@ -350,7 +350,7 @@ class LinearPolicy(Informing, Remembering, Mapped):
         if state is not self._state:
             self._start(self._rule, state)
 
-    def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
+    def _look_at_choice(self, contexts: Any, code: int) -> None:
         if self._looks >= FEW_LOOKS and self._chosen.item() % LATER_EVERY:
             return
         if self._is_exploring or not self._parameters.get("allow_self_duel", False):

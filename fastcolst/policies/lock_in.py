@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastcolst.comparison import pdf
 
@@ -20,6 +19,8 @@ LATER_EVERY = 512
 """One in so many after that: a look takes longer than a choice."""
 FEW_LOOKS = 64
 """Looks after which they become rare."""
+AT_ONCE = 8192
+"""Arms that are compared with the first at a time: one rival that is not ruled out is enough."""
 LEAST_LOOKS = 16
 """Looks since the exploration before a policy warns; it does when more than half found a self-duel without reason."""
 
@@ -30,7 +31,7 @@ LOCKED_IN = (
 )
 
 
-def is_justified(state: Any, model: Any, contexts: NDArray[np.float64], first: int) -> bool:
+def is_justified(state: Any, model: Any, contexts: Any, first: int) -> bool:
     """Whether no rival's upper bound reaches an arm that was shown against itself.
 
     That is when for every other arm j
@@ -44,9 +45,13 @@ def is_justified(state: Any, model: Any, contexts: NDArray[np.float64], first: i
 
     Notes
     -----
-    O(n d^2), in NumPy; a policy looks at one choice in ``LOOK_EVERY``, and later at one in ``LATER_EVERY``.
+    O(n d^2), in NumPy; a policy looks at one choice in ``LOOK_EVERY``, and later at one in ``LATER_EVERY``. Of
+    ``contexts`` (n, d), an array or :class:`fastcolst.policies.bound_rows.Rows`, slices are taken.
     """
-    contrasts, d = contexts[first] - contexts, contexts.shape[1]  # the place where an arm was shown is no feature
-    ahead = np.minimum(1.0, 2.0 * float(pdf(model, 0.0)) * (contrasts @ state.memory.theta[:d]))
-    widths = np.linalg.norm(contrasts @ state.factor[:, :d].T, axis=1)
-    return bool(np.all(ahead >= 2.0 * widths))
+    d, own = contexts.shape[1], contexts[first]  # the place where an arm was shown is no feature
+    for start in range(0, len(contexts), AT_ONCE):
+        contrasts = own - contexts[start : start + AT_ONCE]
+        ahead = np.minimum(1.0, 2.0 * float(pdf(model, 0.0)) * (contrasts @ state.memory.theta[:d]))
+        if not np.all(ahead >= 2.0 * np.linalg.norm(contrasts @ state.factor[:, :d].T, axis=1)):
+            return False
+    return True

@@ -23,7 +23,7 @@ from fastcolst._compile import direct, one_line
 from fastcolst.estimation.protocol import FULL
 from fastcolst.policies.answering import Answering, AtWork
 from fastcolst.policies.arms import Arms, arms_of
-from fastcolst.policies.batches import Batches
+from fastcolst.policies.bound import Binding
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.copied import Copied
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
@@ -60,7 +60,7 @@ ORDINARY = 1.0
 _new_tuple = tuple.__new__  # of a NamedTuple, in half the time of its own
 
 
-class Policy(Answering, Batches, Copied, Saved, Summarised):
+class Policy(Answering, Binding, Copied, Saved, Summarised):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -190,9 +190,11 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         return code
 
     def _choose_with_care(
-        self, contexts: NDArray[np.float64], n_arms: int, rows: NDArray[np.int64] | None = None
+        self, contexts: Any, n_arms: int, rows: NDArray[np.int64] | None = None, chooser: Any = None
     ) -> int:
         """The code of a choice among good contexts, of the arms in some rows of so many or of all of them.
+
+        Bound arms bring a ``chooser`` of their own in place of :func:`choose`.
 
         It is preceded by whatever may be due: what the first round settles, the end of the exploration, warnings.
         """
@@ -204,7 +206,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
             round_ = self._chosen.item() + 1
             if round_ % STATUS_ROUNDS == 0:  # before anything changes: a warning may be turned into an error
                 self._note_status()
-            code = self._chosen_among(contexts, LARGEST, round_, rows)
+            code = self._chosen_among(contexts, LARGEST, round_, rows, chooser)
         except BaseException:
             if before is not None:
                 self._unsettle(before)
@@ -213,25 +215,30 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         return code
 
     def _chosen_among(
-        self, contexts: NDArray[np.float64], largest: float, round_: int, rows: NDArray[np.int64] | None = None
+        self,
+        contexts: Any,
+        largest: float,
+        round_: int,
+        rows: NDArray[np.int64] | None = None,
+        chooser: Any = None,
     ) -> int:
         """What :func:`choose` returns in a round for contexts of the buffers' shape, of the arms in some rows or all.
 
         All choices are made here, by whatever kernel.
         """
-        if rows is not None:
-            code = choose(self._agent_for(rows), contexts, largest, self._buffers)
+        if rows is not None or chooser is not None:
+            code = (chooser or choose)(self._agent_for(rows), contexts, largest, self._buffers)
         else:
             if self._direct_choose is None:
                 self._direct_choose = direct(choose, self._agent, contexts, largest, self._buffers)
             code = self._direct_choose(self._agent, contexts, largest, self._buffers)
         if code < 0:
-            code = self._choose_after_all(code, contexts, largest)
+            code = self._choose_after_all(code, contexts, largest, chooser or choose)
         if round_ % LOOK_EVERY == 0:
             self._look_at_choice(contexts, code)
         return code
 
-    def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
+    def _look_at_choice(self, contexts: Any, code: int) -> None:
         """Look whether a choice among these arms is one that what is known justifies."""
 
     def _show(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
@@ -239,7 +246,7 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         keys = None
         if arms is not None:
             keys = arms.keys
-            code = code if arms.rows is None else code_of_all(code, arms.rows.tolist(), n_arms)
+            code = code if arms.rows is None else code_of_all(code, arms.rows, n_arms)
         return self._pending.show(code, n_arms, self._buffers.contrast.copy(), self._chosen.item(), keys)
 
     def _look_closely(self, arms: Arms) -> tuple[NDArray[np.float64], Names | None]:
@@ -277,14 +284,14 @@ class Policy(Answering, Batches, Copied, Saved, Summarised):
         """Whether features have been learned from, which blind policies do not."""
         return False
 
-    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], largest: float) -> int:
+    def _choose_after_all(self, code: int, contexts: Any, largest: float, chooser: Any) -> int:
         """Choose once more when the estimate had to come first; refuse contexts that are too large."""
         if code == NOT_MODERATE:
             contexts_array(contexts, self._n_features, self._n_arms, largest)
         if code == ESTIMATE_STALE:
             self._state.refresh_estimate(self._rule)
             self._note_status()
-            code = choose(self._agent, contexts, largest, self._buffers)
+            code = chooser(self._agent, contexts, largest, self._buffers)
         if code == NO_PAIR:
             raise no_pair(self._rule, self._chosen.item() + 1, len(contexts))
         if code < 0:

@@ -124,7 +124,7 @@ class Saved(Simulated):
         stream = self._rng.bit_generator.state
         shape, drawn = self._unused or (None, np.empty(0))
         if self._buffers.drawn_for[0] > self._chosen.item():
-            shape, drawn = self._buffers.shape, self._buffers.raw
+            shape, drawn = (abs(self._buffers.shape[0]), abs(self._buffers.shape[1])), self._buffers.raw
         header = {
             "fastcolst": __version__,
             "format": FORMAT_VERSION,

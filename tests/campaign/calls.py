@@ -78,7 +78,7 @@ class Point(NamedTuple):
 CALLED_BY_KERNELS = frozenset(
     f"{cls}.{method}"
     for cls, methods in {
-        **dict.fromkeys((cls.__name__ for cls in CLASSES), ("raw", "perturb")),
+        **dict.fromkeys((cls.__name__ for cls in CLASSES), ("raw", "fill_raw", "perturb", "perturb_at_most")),
         "Lapse": ("raw", "perturb", "latent"),
         "SGD": ("memory", "learn"),
         "MLE": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
@@ -95,6 +95,7 @@ and what those of the policies here that keep no history refuse."""
 
 MADE_BY_OURS = frozenset(
     {
+        "BoundArms",
         "Duel",
         "Fit",
         "PendingDuel",
@@ -274,7 +275,7 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
     def case(world: World, rng: Generator) -> Case:
         policy = world.player(label, int(rng.integers(3)))
         arguments: dict[str, Any] = {}
-        if method == "select":
+        if method in ("select", "bind"):
             arguments = {"contexts": contexts(rng)}
         elif method in ("update", "discard"):
             arguments = {"duel": _waiting(policy, rng), **({} if method == "discard" else {"first_won": True})}
@@ -301,6 +302,24 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
                 "stage": lambda: {"number": 1},
             }[method]()
         return Case(getattr(policy, method), arguments, policy, _follow)
+
+    return case
+
+
+def _bound(method: str) -> Callable[[World, Generator], Case]:
+    """A method of arms that are bound to a policy without a number of arms of its own."""
+
+    def case(world: World, rng: Generator) -> Case:
+        policy = fc.CoLSTIM(D, estimator="sgd", ridge=1.0, exploration_rounds=int(rng.integers(3)), rng=1)
+        arms = policy.bind(contexts(rng), keys=[f"arm {i}" for i in range(N)])
+        arms.select()
+        arguments: dict[str, Any] = {
+            "select": {"available": rng.random(N) < 0.9},
+            "select_batch": {"size": 2},
+            "add": {"contexts": contexts(rng), "keys": [f"new {i}" for i in range(N)]},
+            "remove": {"arms": ["arm 1"]},
+        }[method]
+        return Case(getattr(arms, method), arguments, policy, _follow)
 
     return case
 
@@ -575,9 +594,10 @@ def points() -> list[Point]:
         found.append(Point(model.__name__, _plain(model, **given, **{field: 0.5})))
         methods = ["cdf", "pdf", "log_cdf", "score", "weight", "curvature", "sample"]
         found += [Point(f"{model.__name__}.{method}", _of_model(model, method), 0.3) for method in methods]
+    found += [Point(f"BoundArms.{method}", _bound(method)) for method in ("select", "select_batch", "add", "remove")]
     for label, (cls, parameters) in PLAYERS.items():
         found.append(Point(f"{cls.__name__}", _constructor(cls, parameters), 3))
-        methods = ["select", "select_batch", "update", "update_batch", "discard", "fork"]
+        methods = ["bind", "select", "select_batch", "update", "update_batch", "discard", "fork"]
         if issubclass(cls, LinearPolicy):
             methods += ["learn", "learn_and_predict", "utilities", "widths", "probability"]
         methods += [method for method in ("stage",) if hasattr(cls, method)]
