@@ -27,7 +27,7 @@ __all__ = ["Problem", "ProblemRun", "Run", "Scenario", "check_length"]
 
 CHUNK_BYTES = 2**21
 """Size of a chunk's contexts. Kernels are called twice a chunk, which takes 50 us with Python's global lock held, and
-larger chunks leave the cache: with half or with four times of it a round takes 2 to 6 % longer."""
+larger chunks leave the cache: with half of it a round takes 2 to 6 % longer, with four times up to 4 %."""
 LARGEST_CHUNK = 4096
 LARGEST_CUBE = 12
 """Dimension of the largest cube whose corners are arms."""

@@ -3,7 +3,7 @@
 A point of the unit sphere in d + 2 dimensions, without two of its coordinates, is uniform in the ball. For even d, the
 squared lengths of the sphere's d/2 + 1 pairs of coordinates have the law of the gaps that d/2 uniforms in order leave
 in [0, 1], and each pair has a direction of its own. For odd d a coordinate more is drawn and left out, and the others
-are divided by the length that remains. That takes no logarithm: 0.6 us for 50 points in 10 dimensions, against 1.7 by
+are divided by the length that remains. That takes no logarithm: 0.6 us for 50 points in 10 dimensions, against 1.6 by
 way of normal variates.
 """
 
@@ -56,10 +56,11 @@ def _fill_in_order(state: Any, network: Any, out: Any) -> Any:
         place += GOLDEN
         unordered[i] = fraction(word(place))
     for pair in range(network.shape[0]):
-        upper, lower = out[network[pair, 0]], out[network[pair, 1]]
-        for i in range(upper.size):
-            one, other = upper[i], lower[i]
-            upper[i], lower[i] = min(one, other), max(one, other)
+        upper, lower = network[pair, 0], network[pair, 1]
+        for i in range(out.shape[1]):
+            one, other = out[upper, i], out[lower, i]
+            out[upper, i] = min(other, one)
+            out[lower, i] = max(one, other)
     return place
 
 
@@ -67,27 +68,26 @@ def _fill_ball_in_loops(state: Any, uniforms: Any, squares: Any, network: Any, o
     d, n = out.shape
     h = uniforms.shape[0]
     place = _fill_in_order(state, network, uniforms)
-    for i in range(n):
-        squares[i] = uniforms[0, i]
-    for j in range(1, h):
-        gaps, above, below = squares[j * n : (j + 1) * n], uniforms[j - 1], uniforms[j]
+    gaps = squares.reshape((h, n))
+    for j in range(h):
         for i in range(n):
-            gaps[i] = below[i] - above[i]
+            gaps[j, i] = uniforms[j, i] - (uniforms[j - 1, i] if j > 0 else 0.0)
     coordinates = out.reshape(-1)
-    cosines, sines = coordinates[: h * n], coordinates[h * n :]
-    for i in range(sines.size):
-        place += GOLDEN
-        x, y = direction(word(place))
-        length = np.sqrt(squares[i])
-        cosines[i] = length * x
-        sines[i] = length * y
-    if 2 * h > d:
-        last, gaps, remaining = out[h - 1], squares[(h - 1) * n :], uniforms[0]
-        for i in range(n):
+    whole = (d - h) * n
+    for part in range(2):  # pairs, and of odd d those with one coordinate in the ball: one loop, to be compiled once
+        first, last = (0, whole) if part == 0 else (whole, h * n)
+        lengths, cosines = squares[first:last], coordinates[first:last]
+        sines = coordinates[h * n :] if part == 0 else uniforms[0][: last - first]
+        for i in range(sines.size):
             place += GOLDEN
-            x = np.sqrt(gaps[i]) * direction(word(place))[0]
-            last[i] = x
-            remaining[i] = np.sqrt((1.0 - gaps[i]) + x * x)  # not 1 - y^2, where y^2 may be nearly 1
+            x, y = direction(word(place))
+            length = np.sqrt(lengths[i])
+            cosines[i] = length * x
+            sines[i] = length * y
+    if 2 * h > d:
+        remaining = uniforms[0]
+        for i in range(n):  # not 1 - y^2, where y^2 may be nearly 1
+            remaining[i] = np.sqrt((1.0 - gaps[h - 1, i]) + out[h - 1, i] * out[h - 1, i])
         for k in range(d):
             for i in range(n):
                 out[k, i] /= remaining[i]
