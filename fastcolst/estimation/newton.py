@@ -51,26 +51,6 @@ class Step(NamedTuple):
     penalised: Array
 
 
-class Search(NamedTuple):
-    """Where a search ended.
-
-    last: the step that comes last, not yet taken. theta (d,): the point before it. built (d,): where the information of
-    that step was computed. remaining: standard errors that are expected to be left after the step. kappa: that of the
-    prediction from now on. settled: whether little enough is left. n_passes: of this search. since_renewal: passes
-    since the information was computed. n_wrong: comparisons that theta does not explain.
-    """
-
-    last: Step
-    theta: Array
-    built: Array
-    remaining: float
-    kappa: float
-    settled: bool
-    n_passes: int
-    since_renewal: int
-    n_wrong: int
-
-
 def solve(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> None:
     """Minimise the loss on the ball by Newton's method, from ``evidence.theta``.
 
@@ -113,56 +93,20 @@ def maximise(objective: Objective, settings: Settings, evidence: Evidence, toler
         return _solved(objective, settings._replace(renew_after=0.0), evidence, settings.goal * tolerance)
 
 
-def _solved(objective: Objective, settings: Settings, evidence: Evidence, goal: float) -> Array:
-    """Search, take the last step if the search is settled, and note how things stand."""
+def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
+    objective: Objective, settings: Settings, evidence: Evidence, goal: float
+) -> Array:
+    """Pass by pass towards the maximum, to the goal in standard errors; then note how things stand."""
+    radius, metric, unit = objective.radius, _metric(objective, evidence), _unit(objective.model)
     features, start = evidence.features, Progress(*evidence.progress.item())
-    found = _search(objective, settings, evidence, start, goal)
-    theta, last = found.theta, found.last
-    if last.factor is not evidence.factor:
-        evidence.factor[:] = last.factor
-    if found.settled:  # where H is nearly singular the step is not exact enough to stay on the ball
-        theta = _into_ball(theta + last.step, objective.radius, _metric(objective, evidence))
-    evidence.theta[:] = features["anchor"] = theta
-    features["built"] = found.built
-    features["drift"] = features["lag"] = 0.0
-    unit = _unit(objective.model)
-    evidence.progress[()] = start._replace(
-        status=_status(objective, evidence, found),
-        warm=found.settled,
-        solved=start.learned,
-        passes=start.passes + found.n_passes,
-        rows_passed=start.rows_passed + found.n_passes * int(evidence.history.size[0]),
-        since_renewal=found.since_renewal,
-        unit=unit,
-        multiplier=last.multiplier,
-        multiplier_built=last.multiplier,
-        kappa=found.kappa,
-        remaining=found.remaining,
-        from_built=unit * _length(theta - found.built, features["scale"]),
-        moved=0.0,
-        reach=0.0,
-        lag=0.0,
-        walked=0.0,
-        returned=0.0,
-    )
-    return last.penalised
-
-
-def _search(  # noqa: PLR0915 - one search, in the order of its steps
-    objective: Objective, settings: Settings, evidence: Evidence, start: Progress, goal: float
-) -> Search:
-    """Pass by pass towards the maximum, to the goal in standard errors; nothing is changed."""
-    radius, metric = objective.radius, _metric(objective, evidence)
-    scales, built = evidence.features["scale"], evidence.features["built"].copy()
-    unit = _unit(objective.model)
-    near = start.warm == 1 and start.multiplier == 0.0
+    scales, built = features["scale"], features["built"].copy()
+    near = start.warm == 1 and start.multiplier == 0.0  # so that the first pass tells how far off pushes were
     most_old = settings.renew_after * len(scales)
     predicted, third = plain(predicted_error)(settings, start, len(scales)) if near else (math.inf, math.inf)
-    from_built = unit * _length(evidence.theta - built, scales)
-    renew = not (near and start.since_renewal + 1 < most_old)
     theta, gradient = _into_ball(evidence.theta, radius, metric), np.empty_like(evidence.theta)
     last = Step(np.zeros_like(theta), math.inf, evidence.factor, start.multiplier, NOTHING)
     kappa, since_renewal, n_passes = start.kappa, start.since_renewal, 0
+    renew = not (near and since_renewal + 1 < most_old)
     fraction = slope_before = ratio = 0.0
     while True:
         trial = theta + fraction * last.step
@@ -175,11 +119,10 @@ def _search(  # noqa: PLR0915 - one search, in the order of its steps
             continue
         theta, before = trial, last.decrement
         if renew:
-            built, from_built, since_renewal, ratio = theta, 0.0, 0, 0.0
+            built, since_renewal, ratio = theta, 0, 0.0
             last = _ball_step(radius, metric, theta, gradient, information, last.multiplier)
         else:
             since_renewal += 1
-            from_built = unit * _length(theta - built, scales)
             last = _old_step(last, gradient)
             ratio = last.decrement / before if fraction == 1.0 else 0.0
         if near and n_passes == 1:
@@ -187,12 +130,13 @@ def _search(  # noqa: PLR0915 - one search, in the order of its steps
             near = last.decrement <= 1.0 and predicted < math.inf
         reach = _length(last.step, scales)
         sure_kappa = kappa if near else max(settings.first_kappa, kappa)
-        remaining = sure_kappa * last.decrement * (unit * reach + 0.5 * from_built)
+        remaining = sure_kappa * last.decrement * unit * (reach + 0.5 * _length(theta - built, scales))
         if 0.0 < ratio < 1.0:
             remaining = min(remaining, last.decrement * ratio / (1.0 - ratio))
-        settled = (renew and last.decrement <= goal) or (last.decrement <= LONGEST_LAST_STEP and remaining <= goal)
         inside = renew or _length(theta + last.step, metric) <= radius
-        if inside and (settled or n_passes >= settings.most_passes):
+        is_near = (renew and last.decrement <= goal) or (last.decrement <= LONGEST_LAST_STEP and remaining <= goal)
+        settled = inside and is_near
+        if settled or (inside and n_passes >= settings.most_passes):
             break
         slope_before = float(gradient @ last.step)
         if not (last.decrement < math.inf and reach < math.inf and inside):
@@ -203,7 +147,36 @@ def _search(  # noqa: PLR0915 - one search, in the order of its steps
         fraction = trust / reach if reach > trust else 1.0
         is_old_enough = since_renewal + 1 >= most_old or last.multiplier > 0.0 or ratio > MOST_LEFT
         renew = is_old_enough or last.decrement > LONGEST_LAST_STEP or fraction < 1.0 or not slope_before > 0.0
-    return Search(last, theta, built, remaining, kappa, settled and inside, n_passes, since_renewal, n_wrong)
+    if last.factor is not evidence.factor:
+        evidence.factor[:] = last.factor
+    if settled:  # where H is nearly singular the step is not exact enough to stay on the ball
+        theta = _into_ball(theta + last.step, radius, metric)
+    evidence.theta[:] = features["anchor"] = theta
+    features["built"] = built
+    features["drift"] = features["lag"] = 0.0
+    status = NOT_CONVERGED if not settled else BOUNDARY if last.multiplier > 0.0 else INTERIOR
+    if settled and objective.ridge == 0.0 and (n_wrong == 0 or _recedes(evidence, last.step)):
+        status = SEPARATED
+    evidence.progress[()] = start._replace(
+        status=status,
+        warm=settled,
+        solved=start.learned,
+        passes=start.passes + n_passes,
+        rows_passed=start.rows_passed + n_passes * int(evidence.history.size[0]),
+        since_renewal=since_renewal,
+        unit=unit,
+        multiplier=last.multiplier,
+        multiplier_built=last.multiplier,
+        kappa=kappa,
+        remaining=remaining,
+        from_built=unit * _length(theta - built, scales),
+        moved=0.0,
+        reach=0.0,
+        lag=0.0,
+        walked=0.0,
+        returned=0.0,
+    )
+    return last.penalised
 
 
 def _pass(objective: Objective, evidence: Evidence, theta: Array, gradient: Array, information: Array) -> int:
@@ -292,14 +265,6 @@ def _ball_step(
         change = size * size / square * (size - radius) / radius if square > 0.0 else -multiplier
         multiplier = max(0.0, multiplier + change)
     return found
-
-
-def _status(objective: Objective, evidence: Evidence, found: Search) -> int:
-    if not found.settled:
-        return NOT_CONVERGED
-    if objective.ridge == 0.0 and (found.n_wrong == 0 or _recedes(evidence, found.last.step)):
-        return SEPARATED
-    return BOUNDARY if found.last.multiplier > 0.0 else INTERIOR
 
 
 def _recedes(evidence: Evidence, step: Array) -> bool:
