@@ -145,7 +145,7 @@ class Nystroem(NamedTuple):
 
     def mapping(self, n_features: int) -> LandmarkMap:
         """The map of features; ValueError where the landmarks have another number of them."""
-        if self.landmarks.shape[1] != n_features:
+        if self.landmarks.shape[1] != count("n_features", n_features):
             raise ValueError(f"landmarks has {self.landmarks.shape[1]} features; {n_features}, n_features, are wanted")
         return LandmarkMap(self)
 
@@ -165,7 +165,7 @@ class LandmarkMap:
 
     def transform(self, rows: Array) -> Array:
         """Rows (n, n_inputs) as (n, n_outputs)."""
-        found: Array = self._likeness(rows) @ self._roots
+        found: Array = self._likeness(feature_rows("rows", rows, self.n_inputs)) @ self._roots
         return found
 
     def _likeness(self, rows: Array) -> Array:
@@ -220,7 +220,7 @@ class RandomFeatures(NamedTuple):
     --------
     >>> import numpy as np, fastcolst as fc
     >>> waves = fc.RandomFeatures(200, "rbf", rng=1).mapping(2)
-    >>> x, y = waves.transform(np.array([[0.0, 0.0], [1.0, 0.0]]))
+    >>> x, y = waves.transform([[0.0, 0.0], [1.0, 0.0]])
     >>> round(float(x @ x), 6), bool(abs(x @ y - np.exp(-0.5)) < 0.1)
     (1.0, True)
     """
@@ -241,8 +241,9 @@ class RandomFeatures(NamedTuple):
 
     def mapping(self, n_features: int) -> WaveMap:
         """The map of features; ValueError where there are not as many lengths, and more than one."""
-        _length(self.length, n_features)
-        return WaveMap(self, n_features)
+        d = count("n_features", n_features)
+        _length(self.length, d)
+        return WaveMap(self, d)
 
 
 class WaveMap:
@@ -250,7 +251,7 @@ class WaveMap:
 
     def __init__(self, given: RandomFeatures, n_features: int) -> None:
         self.n_inputs, self.n_outputs = n_features, given.n
-        check_memory("n", given.n, 8 * given.n * n_features)
+        check_memory("n_features", n_features, 8 * given.n * n_features)
         rng, nu = generator(given.rng), KERNELS[given.kernel].nu
         waves = rng.standard_normal((given.n // 2, n_features))
         if nu < math.inf:
@@ -259,8 +260,8 @@ class WaveMap:
 
     def transform(self, rows: Array) -> Array:
         """Rows (n, n_inputs) as (n, n_outputs)."""
-        phases = rows @ self._waves
-        found = np.empty((len(rows), self.n_outputs))
+        phases = feature_rows("rows", rows, self.n_inputs) @ self._waves
+        found = np.empty((len(phases), self.n_outputs))
         np.cos(phases, out=found[:, ::2])
         np.sin(phases, out=found[:, 1::2])
         found *= math.sqrt(2.0 / self.n_outputs)
