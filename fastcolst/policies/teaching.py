@@ -39,11 +39,12 @@ WIDTH, VARIANCE, D_OPTIMAL = 0, 1, 2
 
 SWEEPS = 4
 """So many steps from an arm to its best partner come first, to have a good pair early."""
-HALVINGS = 12
-"""Steps of the search for the largest margin that may matter: to a four-thousandth of the range of utilities."""
+HALVINGS = 6
+"""Steps of the search for a margin that may matter: to a sixty-fourth of the range of utilities."""
 
 
 SIGN = np.uint64(2**63)
+SMALLEST = 1e-300
 
 
 class Gain(NamedTuple):
@@ -111,7 +112,10 @@ def teaching_pair(work: Any, n_arms: int, objective: Any) -> tuple[int, int]:
     pool = by_radius(pool, other) if by_width else by_utility(pool, other)
     reach = 2.0 * _largest_radius(pool)  # no two arms are further apart
     best, end = (-1.0, -1, -1), pool.size if by_width else 1
-    steps, known = _steps(objective, pool, reach, -1.0), -1.0
+    widest = _range(pool.utility, pool.size)
+    half = _margin_below(objective, widest, 0.5 * objective.most)
+    eighth = _margin_below(objective, widest, 0.125 * objective.most)
+    known, nearest = -1.0, np.inf
     for step in range(-SWEEPS, pool.size - 1):
         one, start, stop = step, step + 1, pool.size
         if step < 0:
@@ -119,15 +123,19 @@ def teaching_pair(work: Any, n_arms: int, objective: Any) -> tuple[int, int]:
             if one >= pool.size:
                 continue
         else:
-            if best[0] > 1.1 * known:  # the steps of a somewhat smaller value hold as well
-                steps, known = _steps(objective, pool, reach, best[0]), best[0]
-            end = _last_partner(pool, by_width, one, end, best[0] / objective.most, steps[2])
-            stop = end
+            if best[0] > 1.1 * known:  # margins that are too large for a somewhat smaller value are so for this one
+                known = best[0]
+                nearest = _margin_below(objective, widest, (known - _slack(known)) / max(reach * reach, SMALLEST))
+            stop = end = _last_partner(
+                pool.bound, pool.utility[one], (one, end, pool.size), best[0], objective, nearest
+            )
         if start >= stop:
             continue
         squared_distances(pool.points, one, start, stop, pool.squares)
-        if _may_reach(pool, one, (start, stop), (best[0] - _slack(best[0])) / objective.most, steps):
-            best = _try_partners(pool, hashes, objective, one, (start, stop), best)
+        floor = (best[0] - _slack(best[0])) / objective.most
+        if _may_reach(pool.squares, pool.utility, pool.utility[one], (start, stop), (floor, half, eighth)):
+            rows = pool.squares, pool.utility, pool.label, hashes
+            best = _try_partners(rows, objective, one, (start, stop), best, (half, eighth))
     if best[1] < 0:
         return -1, -1
     first, second = int(pool.label[best[1]]), int(pool.label[best[2]])
@@ -153,21 +161,12 @@ def _largest_radius(pool: Any) -> float:
 
 
 @helper
-def _steps(objective: Any, pool: Any, reach: float, value: float) -> tuple[float, float, float]:
-    """Margins beyond which g is at most half of g(0), at most an eighth, and too small for any pair to reach a value.
-
-    Each is at least the margin itself, to a four-thousandth of the largest there is. inf where there is none.
-    """
-    lowest, highest = pool.utility[0], pool.utility[0]
-    for j in range(pool.size):
-        lowest, highest = min(lowest, pool.utility[j]), max(highest, pool.utility[j])
-    least = (value - _slack(value)) / (reach * reach) if reach > 0.0 else 0.0
-    widest = highest - lowest
-    return (
-        _margin_below(objective, widest, 0.5 * objective.most),
-        _margin_below(objective, widest, 0.125 * objective.most),
-        _margin_below(objective, widest, least),
-    )
+def _range(utility: Any, size: int) -> float:
+    """The largest margin of two of the first so many arms. O(n)."""
+    lowest, highest = utility[0], utility[0]
+    for j in range(size):
+        lowest, highest = min(lowest, utility[j]), max(highest, utility[j])
+    return float(highest - lowest)
 
 
 @helper
@@ -186,56 +185,76 @@ def _margin_below(objective: Any, widest: float, least: float) -> float:
 
 
 @helper
-def _last_partner(pool: Any, by_width: bool, one: int, end: int, floor: float, widest: float) -> int:
-    """The end of the columns that may hold a partner of an arm: of those before it no call gave a larger one."""
-    if by_width:
-        while end > one + 1 and (pool.bound[one] + pool.bound[end - 1]) ** 2 < floor * (1.0 - TIE):
+def _last_partner(
+    bound: Any, utility: float, places: tuple[int, int, int], value: float, objective: Any, nearest: float
+) -> int:
+    """The end of the columns that may hold a partner of an arm, in the order of the bounds.
+
+    ``places`` are the arm's column, the end for the arm before, and the number of arms.
+    """
+    one, end, size = places
+    if objective.value == WIDTH:
+        while end > one + 1 and (bound[one] + bound[end - 1]) ** 2 < value * (1.0 - 4.0 * TIE):
             end -= 1
         return end
-    while end < pool.size and not pool.bound[end] < pool.utility[one] - widest:
+    while end < size and not bound[end] < utility - nearest:
         end += 1
     return end
 
 
 @helper
-def _may_reach(pool: Any, one: int, columns: tuple[int, int], floor: float, steps: tuple[float, float, float]) -> bool:
-    """Whether a pair of an arm with one in the blocks of a range of columns may reach a floor. In vectors.
+def _may_reach(
+    squares: Any, utility: Any, own: float, columns: tuple[int, int], limits: tuple[float, float, float]
+) -> bool:
+    """Whether a pair of an arm of utility ``own`` with one in the blocks of a range may reach a value. In vectors.
 
-    The floor is that of the squared distance, where g is g(0); beyond the steps it has to be twice or eight times that.
+    ``limits`` are the floor of the squared distance, where g is g(0), and the margins from which on it has to be twice
+    and eight times that.
     """
     first, last = whole_blocks(columns[0], columns[1])
-    own, half, eighth, hits = pool.utility[one], steps[0], steps[1], 0
+    floor, half, eighth = limits
+    hits = 0
     for j in range(first, last):
-        margin = np.abs(pool.utility[j] - own)
-        times = 1.0 + (margin >= half) + 6.0 * (margin >= eighth)
-        hits += pool.squares[j] >= floor * times
+        margin, square = np.abs(utility[j] - own), squares[j]
+        near = (margin < half) | (square >= 2.0 * floor)
+        hits += (square >= floor) & near & ((margin < eighth) | (square >= 8.0 * floor))
     return hits > 0
 
 
 @helper
 def _try_partners(
-    pool: Any, hashes: Any, objective: Any, arm: int, columns: tuple[int, int], best: tuple[float, int, int]
+    rows: tuple[Any, Any, Any, Any],
+    objective: Any,
+    arm: int,
+    columns: tuple[int, int],
+    best: tuple[float, int, int],
+    margins: tuple[float, float],
 ) -> tuple[float, int, int]:
     """The better of the best pair so far and the best one of an arm with those in a range of columns.
 
-    The squared distances are in place.
+    ``rows`` are squared distances, utilities, labels and hashes; ``margins`` as in :func:`_may_reach`.
     """
+    squares, utility, label, hashes = rows
     value, first, second = best
-    slack = _slack(value)
+    slack, own = _slack(value), utility[arm]
     floor = (value - slack) / objective.most
     for j in range(columns[0], columns[1]):
-        if pool.squares[j] >= floor and j != arm:
-            own = gain(objective.model, objective.value, pool.utility[arm] - pool.utility[j]) * pool.squares[j]
-            if own >= value - slack:
-                here = int(pool.label[arm]), int(pool.label[j])
-                if objective.repeats or not is_among(objective.shown, hash_of_pair(hashes, here[0], here[1])):
-                    is_larger = own > value + slack
-                    known = (0, 0) if is_larger else (int(pool.label[first]), int(pool.label[second]))
-                    if is_larger or pair_comes_first(objective.key, here, known):
-                        first, second = arm, j
-                    if own > value:
-                        value, slack = own, _slack(own)
-                        floor = (value - slack) / objective.most
+        margin, square = np.abs(own - utility[j]), squares[j]
+        times = 1.0 if margin < margins[0] else 2.0 if margin < margins[1] else 8.0
+        if square < times * floor or j == arm:
+            continue
+        found = gain(objective.model, objective.value, own - utility[j]) * square
+        if found < value - slack:
+            continue
+        here = int(label[arm]), int(label[j])
+        if objective.repeats or not is_among(objective.shown, hash_of_pair(hashes, here[0], here[1])):
+            is_larger = found > value + slack
+            known = (0, 0) if is_larger else (int(label[first]), int(label[second]))
+            if is_larger or pair_comes_first(objective.key, here, known):
+                first, second = arm, j
+            if found > value:
+                value, slack = found, _slack(found)
+                floor = (value - slack) / objective.most
     return value, first, second
 
 
