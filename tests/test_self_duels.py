@@ -14,7 +14,7 @@ import fastcolst as fc
 from fastcolst import reference, streams
 
 D, N = 3, 8
-SEEING = {**LINEAR, **STAGED, **INFORMED}
+SEEING = {**LINEAR, **STAGED, "TwoSamples": INFORMED["TwoSamples"]}  # Informative shows none in any case
 POLICIES: dict[str, Any] = {name: ours for name, (ours, _) in {**SEEING, **SAMPLERS}.items()}
 
 NARROW = {"n_arms": N, "exploration_rounds": 30, "width_scale": 0.02}

@@ -20,9 +20,9 @@ from fastcolst.comparison import comparison_model, fill_raw, pdf, perturb
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.kernels.splitmix import word
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, pair_fields
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, Widths, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
-from fastcolst.policies.state import assess, confidence_scale, explore, horizon_of, update_linear
+from fastcolst.policies.state import assess_by, confidence_scale, explore, factor_of_widths, horizon_of, update_linear
 
 __all__ = ["CoLSTIM", "CoLSTIMRule"]
 
@@ -38,7 +38,8 @@ class CoLSTIMRule(NamedTuple):
 
     perturbation, estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: c1, negative for
     sqrt(d log T); clip: C_thresh, negative for c1; coupling: how p_t is found (0 experiments, 1 theorem, 2 constant);
-    coupling_value: the constant; allow_self_duel: whether the first arm may be its own rival.
+    coupling_value: the constant; allow_self_duel: whether the first arm may be its own rival; by_information: whether
+    H's widths stand for M's.
     """
 
     perturbation: Any
@@ -50,6 +51,7 @@ class CoLSTIMRule(NamedTuple):
     coupling: int
     coupling_value: float
     allow_self_duel: bool
+    by_information: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms (the pair's, or the coin's and the tie-breaker), then one variate for each arm."""
@@ -71,7 +73,7 @@ class CoLSTIMRule(NamedTuple):
             return explore(contexts, raw)  # line 2
 
         whitened, utility, square, noise = work[:d], work[d], work[d + 1], work[d + 2]
-        if not assess(state, contexts, whitened, utility, square):
+        if not assess_by(factor_of_widths(self, state), state.memory.theta, contexts, whitened, utility, square):
             return NOT_FINITE
 
         scale = confidence_scale(self, state)
@@ -147,7 +149,7 @@ class CoLSTIM(LinearPolicy):
         d/sqrt(t - tau) log(d T)); a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
     allow_self_duel
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
-    position, features
+    widths, position, features
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
@@ -198,6 +200,7 @@ class CoLSTIM(LinearPolicy):
         clip: float | None = None,
         coupling: Coupling = None,
         allow_self_duel: bool = True,
+        widths: Widths = "gram",
         position: bool = False,
         features: Any = None,
         max_pending: int | None = None,

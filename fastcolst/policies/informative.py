@@ -189,17 +189,15 @@ class Informative(LinearPolicy):
     estimator : str or estimator, default "mle"
         How theta and H are estimated: "mle" or "online-newton". :class:`fastcolst.SGD` knows no H, and serves for
         "width" alone.
-    ridge : float, default 1.0
-        The prior's precision: added to the diagonal of M, and the estimator's penalty on theta unless that says one of
-        its own. With 0 random pairs duel until M is invertible.
+    ridge
+        As in :data:`fastcolst.policies.parameters.INFORMED`.
     value : {"variance", "d-optimal", "width"}, default "variance"
         What is maximised.
     repeats : bool, default True
         Whether a pair that was shown may be shown again. False: never, whatever became of its duel; arms are known
         again by their features. (Random pairs, without a ridge, may repeat.)
-    exploration_rounds : int or "auto", optional
-        Rounds of random pairs before; None: none, and without a ridge n_features * n_arms. "auto" as in the other
-        linear policies.
+    exploration_rounds
+        As in :data:`fastcolst.policies.parameters.INFORMED`.
     position, max_pending
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     rng : int, SeedSequence, Generator or None
@@ -288,9 +286,9 @@ class Informative(LinearPolicy):
             self._make_room(1)
         return super()._choose(contexts, arms)
 
-    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], largest: float) -> int:
+    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], largest: float, chooser: Any) -> int:
         try:
-            return super()._choose_after_all(code, contexts, largest)
+            return super()._choose_after_all(code, contexts, largest, chooser)
         except ValueError:
             self._check_left(contexts)
             raise

@@ -29,24 +29,27 @@ class Informing:
     _rule: Any
     _state: Any
     _position: bool
+    _parameters: dict[str, Any]
 
     @property
     def _is_informed(self) -> bool:
         """Whether the policy chooses by H, the estimator's information, in place of M."""
-        return self.needs_information
+        return self.needs_information or self._parameters.get("widths") == "information"
 
     def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
 
-        With ``ridge=0`` M is inverted for the first time when the exploration ends, or with
-        ``exploration_rounds="auto"`` after n_features comparisons.
+        With ``widths="information"`` H^-1 stands for M^-1. With ``ridge=0`` M is inverted for the first time when the
+        exploration ends, or with ``exploration_rounds="auto"`` after n_features comparisons.
         """
         given = features_of("contexts", contexts, "(n_arms, n_features)")
         with self._lock:
             rows = self._named_rows("contexts", given, "(n_arms, n_features)")
             if not self._state.counters["factored"]:
                 return np.full(len(rows), np.inf)
-            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._of_features(self._state.factor).T, axis=1)
+            by_information = self._parameters.get("widths") == "information"
+            factor = self._information_factor(self._estimate()) if by_information else self._state.factor
+            widths: NDArray[np.float64] = np.linalg.norm(rows @ self._of_features(factor).T, axis=1)
             return widths
 
     def expected_misordered(self, contexts: ArrayLike) -> float:
@@ -117,12 +120,15 @@ class Informing:
         return [self._state.gram, self._state.factor, self._information_factor(self._state.memory)]
 
     def _count_on(self, asked: Asked) -> None:
-        state = self._state
-        contrast = shown_first(asked.contrast) if self._position else asked.contrast
-        count_contrast(state.gram, state.factor, contrast, state.scratch)
+        self._count_in(self._state.gram, self._state.factor, self._state.memory, asked)
+
+    def _count_in(self, gram: Any, factor: Any, memory: Any, asked: Asked) -> None:
+        """Count a duel in M and its factor, and in H where the policy chooses by it, as if it was answered."""
+        contrast, scratch = shown_first(asked.contrast) if self._position else asked.contrast, self._state.scratch
+        count_contrast(gram, factor, contrast, scratch)
         if self._is_informed:
-            told = np.sqrt(float(weight(self._rule.model, float(state.memory.theta @ contrast)))) * contrast
-            count_contrast(np.zeros_like(state.gram), self._information_factor(state.memory), told, state.scratch)
+            told = np.sqrt(float(weight(self._rule.model, float(memory.theta @ contrast)))) * contrast
+            count_contrast(np.zeros_like(gram), self._information_factor(memory), told, scratch)
 
     if TYPE_CHECKING:  # what a policy has besides
 

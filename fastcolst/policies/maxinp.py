@@ -15,9 +15,9 @@ from fastcolst.kernels.linalg import gram_norm
 from fastcolst.kernels.pairs import informative_pair, pair_work_shape
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, tie_key
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, pair_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, Widths, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
-from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
+from fastcolst.policies.state import assess_by, confidence_scale, explore, factor_of_widths, update_linear
 
 __all__ = ["MaxInP", "MaxInPRule"]
 
@@ -27,7 +27,7 @@ class MaxInPRule(NamedTuple):
     """MaxInP as numbers.
 
     estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: eta, negative for sqrt(d log T);
-    allow_self_duel: whether a single candidate duels with itself.
+    allow_self_duel: whether a single candidate duels with itself; by_information: whether H's widths stand for M's.
     """
 
     estimator: Any
@@ -35,6 +35,7 @@ class MaxInPRule(NamedTuple):
     horizon: int
     width_scale: float
     allow_self_duel: bool
+    by_information: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
@@ -49,13 +50,17 @@ class MaxInPRule(NamedTuple):
         if state.counters[()].exploration_end < 0:
             return explore(contexts, raw)
         d, n = contexts.shape
-        if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
+        if not assess_by(
+            factor_of_widths(self, state), state.memory.theta, contexts, work[:d], work[d][:n], work[d + 1][:n]
+        ):
             return NOT_FINITE
         eta = confidence_scale(self, state)
-        theta_norm = gram_norm(state.gram, state.memory.theta)
+        # of H there is no more than its inverse's factor
+        theta_norm = np.inf if self.by_information else gram_norm(state.gram, state.memory.theta)
         first, second = informative_pair(work, n, theta_norm, eta, tie_key(raw[1]))
         if first == second and not self.allow_self_duel:
-            rival = toughest_rival(state, contexts, first, eta, work, tie_key(raw[1]))
+            factor = factor_of_widths(self, state)
+            rival = toughest_rival((factor, state.memory.theta), contexts, first, eta, work, tie_key(raw[1]))
             first, second = min(first, rival), max(first, rival)
         return Choice(first, second, 0)
 
@@ -65,15 +70,16 @@ class MaxInPRule(NamedTuple):
 
 
 @helper
-def toughest_rival(state: Any, contexts: Any, arm: int, eta: float, work: Any, key: Any) -> int:
+def toughest_rival(known: tuple[Any, Any], contexts: Any, arm: int, eta: float, work: Any, key: Any) -> int:
     """The other arm that one beats with least certainty, argmax u_j - u_i + eta |x_j - x_i|; where it is alone, itself.
 
-    The scratch ``work``, of :func:`pair_work_shape`, is overwritten: the search for the pair has used what was there.
+    ``known`` are the factor of the widths, and theta. The scratch ``work``, of :func:`pair_work_shape`, is overwritten:
+    the search for the pair has used what was there.
     O(n d^2).
     """
     d, n = contexts.shape
     whitened, utility, values = work[:d], work[d], work[d + 1]
-    assess(state, contexts, whitened, utility[:n], values[:n])
+    assess_by(known[0], known[1], contexts, whitened, utility[:n], values[:n])
     for j in range(n, utility.size):  # no arms: they never win
         utility[j] = -np.inf
         for k in range(d):
@@ -97,7 +103,7 @@ class MaxInP(LinearPolicy):
     allow_self_duel : bool, default True
         Whether a single candidate duels with itself. False: with its toughest rival, the arm of the largest
         (x_j - x_i)'theta + eta |x_j - x_i|_{M^-1}.
-    position, features, max_pending, rng
+    widths, position, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -152,6 +158,7 @@ class MaxInP(LinearPolicy):
         exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         allow_self_duel: bool = True,
+        widths: Widths = "gram",
         position: bool = False,
         features: Any = None,
         max_pending: int | None = None,

@@ -11,9 +11,9 @@ from fastcolst._registry import register
 from fastcolst.kernels.pairs import optimistic_pair_of, pair_work_shape
 from fastcolst.kernels.selection import tie_key
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, pair_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, Widths, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
-from fastcolst.policies.state import assess, confidence_scale, explore, update_linear
+from fastcolst.policies.state import assess_by, confidence_scale, explore, factor_of_widths, update_linear
 
 __all__ = ["MaxPairUCB", "MaxPairUCBRule"]
 
@@ -23,7 +23,7 @@ class MaxPairUCBRule(NamedTuple):
     """MaxPairUCB as numbers.
 
     estimator, model: the registered instances; horizon: T, 0 for anytime; width_scale: c, negative for sqrt(d log T);
-    allow_self_duel: whether an arm may meet itself.
+    allow_self_duel: whether an arm may meet itself; by_information: whether H's widths stand for M's.
     """
 
     estimator: Any
@@ -31,6 +31,7 @@ class MaxPairUCBRule(NamedTuple):
     horizon: int
     width_scale: float
     allow_self_duel: bool
+    by_information: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
@@ -45,7 +46,9 @@ class MaxPairUCBRule(NamedTuple):
         if state.counters[()].exploration_end < 0:
             return explore(contexts, raw)
         d, n = contexts.shape
-        if not assess(state, contexts, work[:d], work[d][:n], work[d + 1][:n]):
+        if not assess_by(
+            factor_of_widths(self, state), state.memory.theta, contexts, work[:d], work[d][:n], work[d + 1][:n]
+        ):
             return NOT_FINITE
         scale, key = confidence_scale(self, state), tie_key(raw[1])
         first, second = optimistic_pair_of(work, n, scale, self.allow_self_duel, key)
@@ -69,7 +72,7 @@ class MaxPairUCB(LinearPolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     allow_self_duel : bool, default True
         Whether an arm may duel with itself. False: the best pair of two different arms, i < j.
-    position, features, max_pending, rng
+    widths, position, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -122,6 +125,7 @@ class MaxPairUCB(LinearPolicy):
         exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         allow_self_duel: bool = True,
+        widths: Widths = "gram",
         position: bool = False,
         features: Any = None,
         max_pending: int | None = None,

@@ -9,16 +9,18 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.random import BitGenerator, Generator, SeedSequence
 
-from fastcolst._checks import answer, count, number
+from fastcolst._checks import answer, brief, count, number, plain_text
 from fastcolst.comparison import BradleyTerry, ExponentialNoise, Thurstone, comparison_model
 from fastcolst.estimation.estimators import engine_of
 from fastcolst.estimation.mle import MLE
 from fastcolst.estimation.online_newton import OnlineNewton
+from fastcolst.estimation.protocol import check_information
 from fastcolst.estimation.sgd import SGD
 from fastcolst.lapse import Lapse
 
 __all__ = [
     "INDEX",
+    "INFORMED",
     "LINEAR",
     "PERTURBED",
     "STAGEWISE",
@@ -27,6 +29,7 @@ __all__ = [
     "Estimator",
     "Exploration",
     "Seed",
+    "Widths",
     "described",
     "linear_fields",
     "pair_fields",
@@ -71,6 +74,8 @@ Comparison = Named | BradleyTerry | Thurstone | ExponentialNoise | Lapse | OwnMo
 Estimator = Literal["mle", "sgd", "online-newton"] | MLE | SGD | OnlineNewton | OwnEstimator
 Coupling = float | Literal["theorem"] | None
 Exploration = int | Literal["auto"] | None
+Widths = Literal["gram", "information"]
+WIDTHS = ("gram", "information")
 Seed = int | np.integer[Any] | Sequence[int] | SeedSequence | BitGenerator | Generator | None
 
 
@@ -95,14 +100,21 @@ def linear_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pair_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of the rules of which an arm may meet itself: those of :func:`linear_fields`, and whether it may.
+    """Fields of rules with widths: those of :func:`linear_fields`, whose widths, and whether one may meet itself.
 
     Raises
     ------
     ValueError
         For a bad argument.
     """
-    return {**linear_fields(parameters), "allow_self_duel": answer(parameters["allow_self_duel"], "allow_self_duel")}
+    fields, widths = linear_fields(parameters), parameters["widths"]
+    if plain_text(widths) not in WIDTHS:
+        raise ValueError(f"widths is {brief(widths)}; wanted 'gram' or 'information'")
+    by_information = widths == "information"
+    if by_information:
+        check_information(fields["estimator"], "widths='information'")
+    allows = answer(parameters["allow_self_duel"], "allow_self_duel")
+    return {**fields, "allow_self_duel": allows, "by_information": by_information}
 
 
 def unless_ridge(exploration_rounds: Any, ridge: Any) -> Any:
@@ -149,6 +161,10 @@ LINEAR = {
         two alone would tell it, z' M^-1 z <= 1; after n_features * min(n_arms, 10) rounds in any case.""",
     "width_scale": """float, optional
         c (c1 in CoLSTIM, eta in MaxInP and Sta'D), by which widths are scaled; None: sqrt(d log T).""",
+    "widths": """{"gram", "information"}, default "gram"
+        Whose inverse widths are measured in: the Gram matrix M's, as in the paper, or that of the estimator's
+        information H = ridge I + sum w I(z'theta) z z' with I = F'^2/(F(1 - F)), for which answers that were easy to
+        foresee tell less. Where none was they are 1/(2 F'(0)) times as wide. :class:`fastcolst.SGD` knows no H.""",
     "max_pending": MAX_PENDING,
     "rng": """int, SeedSequence, Generator or None
         Source of the pairs of the exploration; see :func:`fastcolst.streams.entropy_of`.""",
@@ -182,6 +198,16 @@ PERTURBED = {
 }
 """Those of perturbed utilities."""
 
+INFORMED = {
+    "ridge": """float, default 1.0
+        The prior's precision: added to the diagonal of M, and the estimator's penalty on theta unless that says one of
+        its own. With 0 random pairs duel until M is invertible.""",
+    "exploration_rounds": """int or "auto", optional
+        Rounds of random pairs before; None: none, and without a ridge n_features * n_arms. "auto" as in the other
+        linear policies.""",
+}
+"""Those of rules that choose by the estimator's information."""
+
 INDEX = {
     "n_features": """int, optional
         Columns of the contexts, checked when given; None: any number.""",
@@ -192,7 +218,8 @@ INDEX = {
 """Those of policies that know arms by their index."""
 
 _SHARED = re.compile(
-    r"^( *)(\w+(?:, \w+)*)\n\1    As in :data:`fastcolst\.policies\.parameters\.(LINEAR|STAGEWISE|PERTURBED|INDEX)`\.$",
+    r"^( *)(\w+(?:, \w+)*)\n\1    "
+    r"As in :data:`fastcolst\.policies\.parameters\.(LINEAR|STAGEWISE|PERTURBED|INFORMED|INDEX)`\.$",
     re.MULTILINE,
 )
 

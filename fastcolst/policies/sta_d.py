@@ -15,7 +15,7 @@ from fastcolst._compile import helper
 from fastcolst._registry import register
 from fastcolst.kernels.selection import among_equals, argmax, tie_key
 from fastcolst.policies.colstim import theorem_constants
-from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, pair_fields
+from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, Widths, pair_fields
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.stages.descent import LABEL, UTILITY, descend, everyone, stage_work_shape, survey
 from fastcolst.policies.stages.policy import StagewisePolicy, stage_scale
@@ -30,7 +30,8 @@ class StaDRule(NamedTuple):
     """Sta'D as numbers.
 
     estimator, model: the registered instances; horizon: T, 0 in a template only; width_scale: eta, negative for
-    sqrt(d log T); allow_self_duel: whether a single survivor duels with itself.
+    sqrt(d log T); allow_self_duel: whether a single survivor duels with itself; by_information: whether H's widths
+    stand for M's.
     """
 
     estimator: Any
@@ -38,6 +39,7 @@ class StaDRule(NamedTuple):
     horizon: int
     width_scale: float
     allow_self_duel: bool
+    by_information: bool
 
     def n_raw(self, n_arms: int) -> int:
         """Two uniforms, for the pair of an exploration round; the second breaks ties in the others."""
@@ -63,7 +65,7 @@ class StaDRule(NamedTuple):
             if first == second and not self.allow_self_duel:  # the best other arm of all
                 first = int(work[LABEL, first])
                 size = everyone(work, contexts.shape[1])
-                survey(state, stage, contexts, size, work)
+                survey((self, state), stage, contexts, size, work)
                 if size > 1:
                     work[UTILITY, first] = -np.inf
                 second = among_equals(work[UTILITY][:size], argmax(work[UTILITY][:size]), key)
@@ -103,7 +105,7 @@ class StaD(StagewisePolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     allow_self_duel : bool, default True
         Whether a single survivor duels with itself. False: with the best of the arms that were eliminated.
-    position, features, max_pending, rng
+    widths, position, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -154,6 +156,7 @@ class StaD(StagewisePolicy):
         exploration_rounds: Exploration = None,
         width_scale: float | None = None,
         allow_self_duel: bool = True,
+        widths: Widths = "gram",
         position: bool = False,
         features: Any = None,
         max_pending: int | None = None,

@@ -12,7 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._compile import helper, plain, register
-from fastcolst.estimation.protocol import LEARNED, OVERFLOW, grown, is_stale, learn, new_memory, refresh
+from fastcolst.estimation.protocol import (
+    LEARNED,
+    OVERFLOW,
+    grown,
+    information_factor,
+    is_stale,
+    learn,
+    new_memory,
+    refresh,
+)
 from fastcolst.kernels.linalg import (
     inverse_factor,
     rank_one_inverse,
@@ -34,6 +43,7 @@ __all__ = [
     "end_exploration",
     "exploration_end_is_due",
     "explore",
+    "factor_of_widths",
     "horizon_of",
     "linear_state",
     "new_counters",
@@ -164,6 +174,12 @@ def assess(state: Any, contexts: Any, whitened: Any, utility: Any, square: Any) 
     O(n d^2). The check is free of a look at the contexts: what is not finite there is not finite here.
     """
     return assess_by(state.factor, state.memory.theta, contexts, whitened, utility, square)
+
+
+@helper
+def factor_of_widths(rule: Any, state: Any) -> Any:
+    """S, by which widths are measured: that of M^-1, or of H^-1 where the rule's ``by_information`` says so."""
+    return information_factor(rule.estimator, state.memory, state.factor) if rule.by_information else state.factor
 
 
 @helper

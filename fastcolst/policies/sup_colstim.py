@@ -18,7 +18,7 @@ from fastcolst.kernels.pool import squared_distances
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.kernels.splitmix import word
 from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
-from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed
+from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, Widths
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.stages.descent import (
     LABEL,
@@ -58,6 +58,7 @@ class SupCoLSTIMRule(NamedTuple):
     coupling: int
     coupling_value: float
     allow_self_duel: bool
+    by_information: bool
 
     n_raw = CoLSTIMRule.n_raw  # type: ignore[misc]
     draw = CoLSTIMRule.draw  # type: ignore[misc]
@@ -132,7 +133,7 @@ def _confident_pair(
     if size == 1 and not rule.allow_self_duel:
         first = int(label[0])
         size = everyone(arms, n)
-        survey(state, stage, contexts, size, arms)
+        survey((rule, state), stage, contexts, size, arms)
     points = columns(arms, POINTS, size)
     for j in range(size, points.shape[1]):  # no arms: they never win
         arms[UTILITY][j] = -np.inf
@@ -172,7 +173,7 @@ class SupCoLSTIM(StagewisePolicy):
         Probability p_t that every arm gets noise of its own; see :class:`CoLSTIM`.
     allow_self_duel
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
-    position, features
+    widths, position, features
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
@@ -230,6 +231,7 @@ class SupCoLSTIM(StagewisePolicy):
         clip: float | None = None,
         coupling: Coupling = None,
         allow_self_duel: bool = True,
+        widths: Widths = "gram",
         position: bool = False,
         features: Any = None,
         max_pending: int | None = None,

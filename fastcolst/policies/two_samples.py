@@ -126,14 +126,12 @@ class TwoSamples(LinearPolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     estimator : str or estimator, default "mle"
         How theta and H are estimated: "mle" or "online-newton". :class:`fastcolst.SGD` knows no H.
-    ridge : float, default 1.0
-        The prior's precision: added to the diagonal of M, and the estimator's penalty on theta unless that says one of
-        its own. With 0 random pairs duel until M is invertible.
+    ridge
+        As in :data:`fastcolst.policies.parameters.INFORMED`.
     temperature : float, default 1.0
         Positive; by which the posterior's covariance is multiplied. 1 is the posterior itself.
-    exploration_rounds : int or "auto", optional
-        Rounds of random pairs before; None: none, and without a ridge n_features * n_arms. "auto" as in the other
-        linear policies.
+    exploration_rounds
+        As in :data:`fastcolst.policies.parameters.INFORMED`.
     allow_self_duel : bool, default True
         Whether both samples may name one arm, which then duels with itself. False: the second arm is the best of the
         others.

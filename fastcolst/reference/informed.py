@@ -22,7 +22,7 @@ from fastcolst.reference.policies import LinearPolicy
 
 @dataclass(eq=False)
 class InformedPolicy(LinearPolicy):
-    """What they share: a prior, for which they need no exploration, and H."""
+    """What they share: a prior, for which they need no exploration."""
 
     _: KW_ONLY
     ridge: float = 1.0
@@ -31,12 +31,6 @@ class InformedPolicy(LinearPolicy):
         super().__post_init__()
         if self.exploration_rounds is None and self.ridge > 0.0:
             self.exploration_rounds = 0
-
-    def information(self) -> Floats:
-        """Return H, (d, d), the estimator's: of nothing it is the prior's alone."""
-        if self.estimator is None:
-            raise ValueError("estimator is None: gradient steps know no information")
-        return self.estimator.information(self.n_features)
 
 
 @dataclass(eq=False)

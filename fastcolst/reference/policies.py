@@ -51,6 +51,7 @@ class LinearPolicy(abc.ABC):
     learning_rate: float = 0.5  # step t of theta has the rate learning_rate * t^-decay
     decay: float = 0.0
     radius: float | None = None  # theta is projected onto |theta| <= radius
+    by_information: bool = False  # widths by the estimator's information H, not by M
     score: str = "likelihood"  # gradient of the log-likelihood; "residual": (Y - F) z, equation (10)
 
     theta: Floats = field(init=False)
@@ -131,7 +132,17 @@ class LinearPolicy(abc.ABC):
         """Return |x_i|_{M^-1}, (n,); inf as long as M cannot be inverted."""
         if self.exploration_end is None and self.ridge == 0.0 and not invertible(self.gram):
             return np.full(len(contexts), math.inf)
-        return norms(contexts, inverse(self.gram))
+        return norms(contexts, self.width_inverse())
+
+    def information(self) -> Floats:
+        """Return H, (d, d), the estimator's: of nothing it is the prior's alone."""
+        if self.estimator is None:
+            raise ValueError("estimator is None: gradient steps know no information")
+        return self.estimator.information(self.n_features)
+
+    def width_inverse(self) -> Floats:
+        """Return M^-1, or H^-1 where widths are by information."""
+        return inverse(self.information() if self.by_information else self.gram)
 
     def confidence_scale(self) -> float:
         """Return c1 (eta of MaxInP, c of MaxPairUCB) of the current round."""
@@ -233,7 +244,7 @@ class CoLSTIM(LinearPolicy):
 
     def _second(self, contexts: Floats, first: int, key: int) -> int:
         utilities = self.utilities(contexts)
-        distances = norms(contexts - contexts[first], inverse(self.gram))
+        distances = norms(contexts - contexts[first], self.width_inverse())
         optimism = utilities - utilities[first] + self.confidence_scale() * distances
         if not self.allow_self_duel:
             optimism[first] = -math.inf  # still the largest where it is the only arm
@@ -262,7 +273,7 @@ class MaxInP(LinearPolicy):
     allow_self_duel: bool = True
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
-        utilities, distances = self.utilities(contexts), pair_distances(contexts, inverse(self.gram))
+        utilities, distances = self.utilities(contexts), pair_distances(contexts, self.width_inverse())
         candidates = np.flatnonzero(undominated(utilities, distances, self.confidence_scale()))
         order = random_order(tie_key(uniforms[1]), len(contexts))
         if len(candidates) == 1:
@@ -298,7 +309,7 @@ class MaxPairUCB(LinearPolicy):
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
         utilities, n = self.utilities(contexts), len(contexts)
-        distances = pair_distances(contexts, inverse(self.gram))
+        distances = pair_distances(contexts, self.width_inverse())
         with_itself = self.allow_self_duel or n == 1
         pairs = [(i, j) for i in range(n) for j in range(i if with_itself else i + 1, n)]
         values = [utilities[i] + utilities[j] + self.confidence_scale() * distances[i, j] for i, j in pairs]

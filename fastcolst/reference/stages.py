@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastcolst.reference.linalg import Floats, inverse, norms
+from fastcolst.reference.linalg import Floats, norms
 from fastcolst.reference.pairs import first_of_equals, first_of_the_largest, pair_distances, random_order, tie_key, word
 from fastcolst.reference.policies import CoLSTIM, LinearPolicy, weights_of
 
@@ -66,7 +66,7 @@ class StagewisePolicy(LinearPolicy):
         arms = list(range(len(contexts)))  # line 6
         for s, stage in enumerate(self.stages, start=1):
             utilities = stage.utilities(contexts)
-            gram_inv = inverse(stage.gram)
+            gram_inv = stage.width_inverse()
             w = self.confidence_scale() * pair_distances(contexts, gram_inv)  # line 10
             pairs = [(i, j) for i in arms for j in arms if i != j]
             if all(w[pair] <= finest for pair in pairs):  # line 11

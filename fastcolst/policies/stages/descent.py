@@ -12,7 +12,7 @@ from fastcolst.kernels.pairs import FEW, TIE, pair_comes_first
 from fastcolst.kernels.pool import BLOCK, squared_distances, squared_radii
 from fastcolst.kernels.selection import all_finite
 from fastcolst.policies.stages.state import CONFIDENT, WIDTH
-from fastcolst.policies.state import confidence_scale, horizon_of
+from fastcolst.policies.state import confidence_scale, factor_of_widths, horizon_of
 
 __all__ = ["columns", "descend", "everyone", "squared_limit", "stage_work_shape", "survey"]
 
@@ -92,7 +92,7 @@ def descend(rule: Any, state: Any, contexts: Any, arms: Any, key: Any) -> tuple[
     size, stage = everyone(arms, n), 0  # line 6
     while True:  # 2^-S < 1/sqrt(T): stage S has only two ways out
         stage += 1
-        if not survey(state, stage, contexts, size, arms):
+        if not survey((rule, state), stage, contexts, size, arms):
             return (0, 0, 0), (0, 0)
         verdict, first, second = judge(arms, size, (scale, 2.0**-stage, finest), key)
         if verdict != ELIMINATE:
@@ -109,11 +109,15 @@ def everyone(arms: Any, n: int) -> int:
 
 
 @helper
-def survey(state: Any, stage: int, contexts: Any, size: int, arms: Any) -> bool:
-    """Whiten the survivors and find utilities and squared widths in a stage; False when one is not finite. O(n d^2)."""
-    factor, theta = state.factor, state.memory.theta
+def survey(agent: tuple[Any, Any], stage: int, contexts: Any, size: int, arms: Any) -> bool:
+    """Whiten the survivors and find utilities and squared widths in a stage; False when one is not finite. O(n d^2).
+
+    ``agent`` is the rule and the state.
+    """
+    rule, state = agent
+    factor, theta = factor_of_widths(rule, state), state.memory.theta
     if stage > 1:
-        factor, theta = state.later.factor[stage - 2], state.later.memory.theta[stage - 2]
+        factor, theta = factor_of_widths(rule, state.later)[stage - 2], state.later.memory.theta[stage - 2]
     rows, points = contexts, columns(arms, POINTS, size)
     if size < contexts.shape[1]:
         rows, label = columns(arms, SPARE, size), arms[LABEL]

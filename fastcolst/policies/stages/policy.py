@@ -14,9 +14,8 @@ from fastcolst._compile import plain
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.protocol import refresh
 from fastcolst.policies.duel import Asked
-from fastcolst.policies.kernels import count_contrast, decoded
+from fastcolst.policies.kernels import decoded
 from fastcolst.policies.linear import LinearPolicy
-from fastcolst.policies.position import shown_first
 from fastcolst.policies.stages.state import EVERYONE, REASONS, StageState, memory_of
 from fastcolst.policies.state import linear_state
 
@@ -145,7 +144,9 @@ class StagewisePolicy(LinearPolicy):
         """Each stage has its own estimate, and a pair that is too wide for it: nothing to look at."""
 
     def _matrices(self) -> list[NDArray[np.float64]]:
-        return [*super()._matrices(), self._state.later.gram, self._state.later.factor]
+        matrices, later = super()._matrices(), self._state.later
+        told = [self._information_factor(later.memory)] if self._is_informed else []
+        return [*matrices, later.gram, later.factor, *told]
 
     def _count_on(self, asked: Asked) -> None:
         note, later = plain(decoded)(asked.code, asked.n_arms).note, self._state.later
@@ -153,8 +154,7 @@ class StagewisePolicy(LinearPolicy):
             if stage == 1:
                 super()._count_on(asked)
             elif stage <= self.n_stages:
-                contrast = shown_first(asked.contrast) if self._position else asked.contrast
-                count_contrast(later.gram[stage - 2], later.factor[stage - 2], contrast, self._state.scratch)
+                self._count_in(later.gram[stage - 2], later.factor[stage - 2], memory_of(self._state, stage), asked)
 
     def _end_exploration(self) -> bool:
         if self._state.counters["exploration_end"] >= 0:
