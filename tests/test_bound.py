@@ -586,3 +586,10 @@ def test_arms_that_became_too_large_are_refused_as_ever() -> None:
         with pytest.raises(ValueError, match="so large overflow"):
             choose()
     assert_same(policy, twin)
+
+
+def test_a_policy_with_a_map_binds_no_arms():
+    landmarks = np.linspace(-1.0, 1.0, 5)[:, np.newaxis]
+    policy = fc.CoLSTIM(1, features=fc.Nystroem(landmarks, "matern-5/2", 0.2), ridge=1.0, rng=1)
+    with pytest.raises(ValueError, match=r"features is a map.*; a policy without one is wanted"):
+        policy.bind(landmarks)

@@ -151,7 +151,6 @@ def test_self_duels_that_are_justified_are_not_told_of() -> None:
 def test_stages_and_policies_without_the_cure_are_not_looked_at() -> None:
     for policy in (
         fc.CoLSTIM(2, estimator="sgd", ridge=1.0, exploration_rounds=0, allow_self_duel=False),
-        fc.MaxInP(2, estimator="sgd", ridge=1.0, exploration_rounds=0, width_scale=0.0),
         fc.SupCoLSTIM(2, horizon=100, estimator="sgd", ridge=1.0, exploration_rounds=0),
     ):
         play(policy, lambda rng: rng.normal(size=(3, 2)), np.ones(2), 64)

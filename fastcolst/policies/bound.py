@@ -35,6 +35,7 @@ class Binding(Batches):
     _chosen: NDArray[np.int64]
     _largest: float
     _lock: Any
+    _map: Any
     _n_arms: int | None
     _n_features: int | None
     _names: Names | None
@@ -61,7 +62,7 @@ class Binding(Batches):
         Raises
         ------
         ValueError
-            As :meth:`select`. The policy is as it was.
+            As :meth:`select`, and for a policy with ``features=``. The policy is as it was.
 
         Examples
         --------
@@ -73,6 +74,11 @@ class Binding(Batches):
         >>> policy.round, policy.pending
         (1, 0)
         """
+        if self._map is not None:
+            raise ValueError(
+                "features is a map, by which arms go anew in every round; a policy without one is wanted, and arms as "
+                "they come out of the map"
+            )
         rows, labels, own_keys, index = _given(contexts, keys)
         with self._lock:
             return BoundArms(self, rows, labels, own_keys, index)
