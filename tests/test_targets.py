@@ -1,7 +1,8 @@
 """What is the same on every machine, whatever processor is compiled for: contexts, utilities, what decides duels.
 
 Numba compiles for the processor that it is told. That of the oldest x86-64 has neither wide registers nor fused
-multiply-adds, of Haswell's it has the former by four and the latter.
+multiply-adds, of Haswell's it has the former by four and the latter. NumPy's linear algebra sums in other orders on
+other processors, and is told one as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fastcolst as fc
@@ -22,13 +24,14 @@ pytestmark = pytest.mark.jit
 TARGETS = {
     "generic": {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
     "AVX2": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+bmi,+bmi2,+sse4.2,+popcnt,+lzcnt"},
-    "Python": {"NUMBA_DISABLE_JIT": "1"},
+    "Python": {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_CORETYPE": "Prescott"},
 }
 
 
 def chunks() -> list[list[str]]:
-    """Digests of the arrays of a chunk of rounds, for even and odd numbers of features and each of our models."""
-    digests = []
+    """Digests of the parameters of many runs, and of the arrays of a chunk, for even and odd numbers of features."""
+    thetas = [fc.Scenario.hard(n_arms=2, n_features=d).start(5, run).theta for d in (3, 10, 50) for run in range(50)]
+    digests = [[hashlib.sha256(np.concatenate(thetas).tobytes()).hexdigest()]]
     for d, model in ((3, "bradley-terry"), (10, "exponential"), (10, "thurstone")):
         chunk = fc.Scenario.hard(n_arms=11, n_features=d, comparison=model).start(5, 0).next_chunk(30)
         digests.append([hashlib.sha256(array.tobytes()).hexdigest() for array in chunk])

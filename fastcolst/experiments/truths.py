@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -61,7 +62,7 @@ class ThetaInShell(Truth):
         direction = rng.standard_normal(self.n_features)
         inner = (self.lowest / self.highest) ** self.n_features
         radius = self.highest * (inner + (1.0 - inner) * rng.random()) ** (1.0 / self.n_features)
-        return direction * (radius / np.linalg.norm(direction))
+        return direction * (radius / math.sqrt(math.fsum(direction * direction)))  # BLAS sums as the processor likes
 
 
 @dataclass(frozen=True)
