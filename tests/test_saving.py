@@ -205,7 +205,8 @@ def test_a_policy_that_warned_does_not_warn_again(tmp_path):
 
 AT_WORK = {"round": 1, "n_before": 0, "share": 1.0, "rater": None}
 EVERY = ["n_arms", "feature_names", "largest", "entropy", "settled", "update_at_work", "noted"]
-OF_LINEAR = [*EVERY, "looks", "unjustified", "warned_locked", "warned_long", "warned_singular", "warned_status"]
+OF_LINEAR = [*EVERY, "looks", "unjustified", "warned_locked", "warned_concavity", "warned_long", "warned_singular",
+             "warned_status"]  # fmt: skip
 COUNTERS = ["chosen", "answered", "logged", "exploration_rounds", "enough", "known", "exploration_end", "factored",
             "untested", "position"]  # fmt: skip
 PARTS = {
