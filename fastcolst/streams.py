@@ -20,6 +20,7 @@ from numpy.random import BitGenerator, Generator, SeedSequence
 from fastcolst._checks import brief, looked_at, whole_number
 
 __all__ = [
+    "CONFIRMATION",
     "CONTEXTS",
     "FORK",
     "OUTCOMES",
@@ -40,6 +41,7 @@ CONTEXTS = 2
 OUTCOMES = 3
 POLICY = 4
 FORK = 5
+CONFIRMATION = 7
 
 LARGEST_SEED = 2**4096
 """Python does not write much longer numbers in decimals, and results and messages do."""

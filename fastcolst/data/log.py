@@ -15,7 +15,7 @@ from fastcolst.data.contrasts import IndexedContrasts
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Log", "checked_wins", "is_one_sided"]
+__all__ = ["Log", "check_log", "checked_wins", "is_one_sided"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -193,6 +193,12 @@ def _checked_contrasts(contrasts: Any) -> NDArray[np.float64] | IndexedContrasts
     array = feature_rows("contrasts", contrasts, None, largest=np.inf).copy()
     array.setflags(write=False)
     return array
+
+
+def check_log(log: Any) -> None:
+    """Refuse, with ValueError, what is no log."""
+    if not isinstance(log, Log):
+        raise ValueError(f"log is a {type(log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
 
 
 def checked_wins(wins: ArrayLike, m: int) -> NDArray[np.bool_] | NDArray[np.float64]:

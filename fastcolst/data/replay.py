@@ -12,7 +12,7 @@ import numpy as np
 from fastcolst._checks import answer, brief, feature_rows, is_a, looked_at, real_numbers
 from fastcolst._files import optional_import
 from fastcolst._words import align
-from fastcolst.data.log import Log, checked_wins, is_one_sided
+from fastcolst.data.log import Log, check_log, checked_wins, is_one_sided
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,8 +80,7 @@ def replay(policy: Learner, log: Log, *, label: str | None = None, progress: boo
     >>> float(result.probabilities[0]), bool(result.probabilities[1] > 0.5)
     (0.5, True)
     """
-    if not isinstance(log, Log):
-        raise ValueError(f"log is a {type(log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
+    check_log(log)
     if not is_a(Learner, policy):
         raise ValueError(
             f"policy is {brief(policy)}; a policy that learns from a log is wanted, which those that know arms by "
@@ -186,8 +185,7 @@ class ReplayResult:
     status: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.log, Log):
-            raise ValueError(f"log is a {type(self.log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
+        check_log(self.log)
         _checked_label(self.label)
         if not isinstance(self.status, str):
             raise ValueError(f"status is {brief(self.status)}; a text is wanted")

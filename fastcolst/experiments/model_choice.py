@@ -28,6 +28,7 @@ from fastcolst._files import optional_import
 from fastcolst._words import align
 from fastcolst.comparison import comparison_model
 from fastcolst.data import Log, ReplayResult, replay
+from fastcolst.data.log import check_log
 from fastcolst.estimation.ranking import sidak
 from fastcolst.policies import CoLSTIM, Policy
 
@@ -197,8 +198,7 @@ def compare_models(
     >>> print(found.verdicts[0])  # doctest: +ELLIPSIS
     bradley-terry and thurstone cannot be told apart with 580 answers; about ... would do
     """
-    if not isinstance(log, Log):
-        raise ValueError(f"log is a {type(log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
+    check_log(log)
     named = _named(models)
     share = looked_at(real_number, level, math.nan)
     if not 0.0 < share < 1.0:

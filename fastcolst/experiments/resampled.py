@@ -9,7 +9,7 @@ import numpy as np
 
 from fastcolst._checks import check_memory, count
 from fastcolst.comparison import comparison_model
-from fastcolst.data.log import Log
+from fastcolst.data.log import Log, check_log
 from fastcolst.estimation.fit import fit
 from fastcolst.experiments.laws import fill_latent
 from fastcolst.experiments.problems import CHUNK_BYTES, LARGEST_CHUNK
@@ -84,8 +84,7 @@ class ResampledLog:
     """
 
     def __init__(self, log: Log, n_arms: int, comparison: Any = "bradley-terry") -> None:
-        if not isinstance(log, Log):
-            raise ValueError(f"log is a {type(log).__name__}; a Log is wanted (read_log, Log.from_arrays)")
+        check_log(log)
         self.comparison = comparison_model(comparison)
         self.n_arms, self.n_features = count("n_arms", n_arms, lowest=2), log.contrasts.shape[1]
         check_memory("n_arms", self.n_arms, 8 * self.n_arms * self.n_features)

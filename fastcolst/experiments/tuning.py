@@ -26,7 +26,7 @@ from fastcolst.experiments.resampled import ResampledLog
 from fastcolst.experiments.results import Result
 from fastcolst.experiments.simulation import simulate
 from fastcolst.policies.policy import Policy
-from fastcolst.streams import check_rng, entropy_of
+from fastcolst.streams import CONFIRMATION, check_rng, entropy_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,9 +55,6 @@ SIZES = ("self", "n_features", "n_arms", "horizon", "rng")
 
 LEVEL = 0.025
 """Chance that a variant that is no better is recommended, for differences to which a t-test applies."""
-
-CONFIRMATION = 7
-"""Spawn key of the fresh runs' stream."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
