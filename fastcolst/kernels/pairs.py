@@ -34,12 +34,12 @@ __all__ = [
     "are_equal",
     "by_radius",
     "by_utility",
-    "everyone",
     "informative_pair",
     "optimistic_pair",
     "optimistic_pair_of",
     "pair_comes_first",
     "pair_work_shape",
+    "pool_of_all",
 ]
 
 N_SCRATCH = 2
@@ -109,7 +109,7 @@ def informative_pair(work: Any, n_arms: int, theta_norm: float, eta: float, key:
     ----------
     Saha (2021), Optimal algorithms for stochastic contextual preference bandits, MaxInP.
     """
-    pool, other = everyone(work, n_arms)
+    pool, other = pool_of_all(work, n_arms)
     if theta_norm < eta:
         pool.standing[:] = CANDIDATE
     else:
@@ -147,7 +147,7 @@ def optimistic_pair(work: Any, n_arms: int, scale: float, key: Any) -> tuple[int
 @helper
 def optimistic_pair_of(work: Any, n_arms: int, scale: float, with_itself: bool, key: Any) -> tuple[int, int]:
     """As :func:`optimistic_pair`, over i < j alone unless an arm may meet itself; one arm alone meets itself."""
-    pool, other = everyone(work, n_arms)
+    pool, other = pool_of_all(work, n_arms)
     pool.standing[:] = CANDIDATE
     largest = 0.0
     for j in range(pool.size):
@@ -158,7 +158,7 @@ def optimistic_pair_of(work: Any, n_arms: int, scale: float, with_itself: bool, 
 
 
 @helper
-def everyone(work: Any, n_arms: int) -> tuple[Any, Any]:
+def pool_of_all(work: Any, n_arms: int) -> tuple[Any, Any]:
     """The pool of all arms, numbered, and a second matrix for it."""
     n_rows = (work.shape[0] - N_SCRATCH) // 2
     pool = pool_of(work[:n_rows], work[2 * n_rows :], n_arms)

@@ -24,6 +24,8 @@ from fastcolst.policies.protocol import NOT_FINITE, Choice, Chunk
 from fastcolst.policies.soundness import check
 from fastcolst.policies.state import assess_by, explore, linear_state, update_linear
 from fastcolst.policies.teaching import (
+    D_OPTIMAL,
+    VARIANCE,
     WIDTH,
     Gain,
     gain,
@@ -37,8 +39,8 @@ from fastcolst.policies.teaching import (
 
 __all__ = ["Informative", "InformativeRule"]
 
-VALUES = ("width", "variance", "d-optimal")
-"""Kernels know them by their places."""
+VALUES = {"width": WIDTH, "variance": VARIANCE, "d-optimal": D_OPTIMAL}
+"""The numbers by which kernels know what is maximised."""
 
 FIRST_PLACES = 64
 """Of the table of pairs that were shown, when nothing was."""
@@ -117,7 +119,7 @@ class InformativeState(NamedTuple):
 class InformativeRule(NamedTuple):
     """Informative as numbers.
 
-    estimator, model: the registered instances; value: what is maximised, a place in ``VALUES``; most: the largest that
+    estimator, model: the registered instances; value: what is maximised, a number of ``VALUES``; most: the largest that
     it can be for two arms at a distance of 1; repeats: whether a pair may be shown again.
     """
 
@@ -264,7 +266,7 @@ class Informative(LinearPolicy):
         super().__init__(locals())
         if plain_text(value) not in VALUES:
             raise ValueError(f"value is {brief(value)}; wanted 'variance', 'd-optimal' or 'width'")
-        fields, code = linear_fields(self._parameters), VALUES.index(str(value))
+        fields, code = linear_fields(self._parameters), VALUES[str(value)]
         if code != WIDTH:
             check_information(fields["estimator"], f"{type(self).__name__} with value={value!r}")
         most = _largest_gain(fields["model"], code)

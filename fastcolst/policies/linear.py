@@ -25,7 +25,7 @@ from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCK
 from fastcolst.policies.mapped import Mapped
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
-from fastcolst.policies.status import FEW_ANSWERS, FEW_PER_FEATURE, STATUS_WARNINGS
+from fastcolst.policies.status import SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE, STATUS_WARNINGS
 from fastcolst.policies.summary import standard_errors
 
 __all__ = ["LinearPolicy"]
@@ -389,7 +389,7 @@ class LinearPolicy(Informing, Remembering, Mapped):
         if self._warned_status:
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_learned
-        few = max(FEW_ANSWERS, FEW_PER_FEATURE * len(self._state.memory.theta))
+        few = max(SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE * len(self._state.memory.theta))
         # an estimator of one's own may have statuses of its own, whose meaning nobody here knows
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["FEW_ANSWERS", "FEW_PER_FEATURE", "STATUS_WARNINGS"]
+__all__ = ["SEPARABLE_ANSWERS", "SEPARABLE_PER_FEATURE", "STATUS_WARNINGS"]
 
-FEW_ANSWERS = 500
-FEW_PER_FEATURE = 50
+SEPARABLE_ANSWERS = 500
+SEPARABLE_PER_FEATURE = 50
 """Comparisons, whichever is more, up to which answers are separable as a rule, and no warning says so."""
 
 STATUS_WARNINGS = {

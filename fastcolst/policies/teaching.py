@@ -15,7 +15,15 @@ import numpy as np
 
 from fastcolst._compile import helper
 from fastcolst.comparison import pdf, weight
-from fastcolst.kernels.pairs import TIE, are_equal, by_radius, by_utility, everyone, pair_comes_first, pair_work_shape
+from fastcolst.kernels.pairs import (
+    TIE,
+    are_equal,
+    by_radius,
+    by_utility,
+    pair_comes_first,
+    pair_work_shape,
+    pool_of_all,
+)
 from fastcolst.kernels.pool import squared_distances, squared_radii, whole_blocks
 from fastcolst.kernels.selection import comes_first
 from fastcolst.kernels.splitmix import word
@@ -41,10 +49,10 @@ SWEEPS = 4
 """So many steps from an arm to its best partner come first, to have a good pair early."""
 HALVINGS = 6
 """Steps of the search for a margin that may matter: to a sixty-fourth of the range of utilities."""
-
-
 SIGN = np.uint64(2**63)
+"""The bits of -0.0."""
 SMALLEST = 1e-300
+"""In place of a squared distance of 0 that is divided by."""
 
 
 class Gain(NamedTuple):
@@ -107,7 +115,7 @@ def teaching_pair(work: Any, n_arms: int, objective: Any) -> tuple[int, int]:
     if n_arms == 1:
         return 0, 0
     hashes = work[work.shape[0] - 1].view(np.uint64)
-    pool, other = everyone(work[: work.shape[0] - 1], n_arms)
+    pool, other = pool_of_all(work[: work.shape[0] - 1], n_arms)
     by_width = objective.value == WIDTH
     pool = by_radius(pool, other) if by_width else by_utility(pool, other)
     reach = 2.0 * _largest_radius(pool)  # no two arms are further apart
