@@ -312,7 +312,7 @@ def test_first_uses(benchmark, report, tmp_path):
         for call in ((SIX_LINES, "mle"), (SIX_LINES, "sgd"), (SIMULATION,))
     )
     benchmark.pedantic(cold, args=(SIX_LINES, "sgd"), rounds=1, iterations=1)
-    report("cold first use, the six lines above, exact estimate", exact[0], 7.5, "s")
+    report("cold first use, the six lines of the README, exact estimate", exact[0], 7.5, "s")
     report('the same with `estimator="sgd"`', steps[0], 4, "s")
     report("cold simulation, exact estimate", simulated[0], 9, "s")
     report("a further combination, exact estimate", exact[1], 4, "s")

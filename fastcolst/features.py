@@ -185,7 +185,7 @@ class LandmarkMap:
 
 @_checked
 class RandomFeatures(NamedTuple):
-    """Features by random waves: phi(x) = sqrt(2/n) (cos w_1'x, sin w_1'x, cos w_2'x, ...), n of them.
+    """Random Fourier features: phi(x) = sqrt(2/n) (cos w_1'x, sin w_1'x, cos w_2'x, ...), n of them.
 
     The frequencies w are drawn once from the kernel's spectrum, so that phi(x)'phi(y) is k(x, y) on average, with a
     standard deviation of at most 1/sqrt(n).

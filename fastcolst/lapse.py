@@ -60,8 +60,8 @@ class Lapse(NamedTuple):
     without lapses, whose maximum is the only one. :class:`fastcolst.MLE` and :class:`fastcolst.OnlineNewton` follow the
     one that they are at, and were up to 0.03 to 0.3 standard errors off in streams with rates from 0.02 to 0.3, instead
     of the 0.01 that they keep to otherwise, and once, with 50 answers and 10 features, at another maximum; a policy
-    says so once. Of the noise G, by which CoLSTIM perturbs utilities,
-    nothing changes, as a lapse is in the answer and not in the utility.
+    says so once. The noise G, by which CoLSTIM perturbs utilities, is the base's, as a lapse is in the answer and not
+    in the utility.
 
     How many answers are careless is what ``fc.fit(..., lapse="profile")`` tells.
 

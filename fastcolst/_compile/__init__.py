@@ -1,6 +1,6 @@
 """How fastcolst compiles: the only modules that talk to Numba's decorators, its internals and its cache.
 
-Five decorators serve the whole package:
+Seven decorators serve the whole package:
 
 ``helper``
     a function called by kernels; compiled into its callers, never cached by itself.
@@ -8,6 +8,10 @@ Five decorators serve the whole package:
     a helper whose every operation rounds as it is written: the same bits on every machine and without the JIT.
 ``in_loops``
     such a helper in two forms, loops for kernels and whole arrays for Python.
+``in_kernels``
+    a function of which kernels call another version where they have a scalar.
+``summation``
+    a helper of one kernel alone, whose sums may be reordered.
 ``kernel``
     a function called from Python; its machine code is cached on disk.
 ``generic``

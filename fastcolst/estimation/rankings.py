@@ -40,8 +40,8 @@ def fit_rankings(
 ) -> Fit:
     """Fit theta to rankings, whole or partial.
 
-    With Gumbel noise, ``"bradley-terry"``, the likelihood is Plackett's and Luce's: a ranking is a choice of the best
-    from all that were shown, one from the rest, and so on; each item is chosen with probability
+    With Gumbel noise, ``"bradley-terry"``, the likelihood is that of the Plackett-Luce model: a ranking is a choice of
+    the best from all that were shown, one from the rest, and so on; each item is chosen with probability
     exp(x_c'theta) / sum_j exp(x_j'theta). It is exact and concave. Of other noise a choice from k is broken into
     the k - 1 pairs in which the chosen one won, each with weight 1/(k - 1), and theta maximises what is then a
     pseudo-likelihood.

@@ -48,12 +48,13 @@ TILE = 64
 RENEW_AFTER = 1024
 """Passes after which utilities and widths are computed anew."""
 RENEW_AT = 1e-11
-"""Of the largest squared width that there can be: rounding beyond this has them computed anew as well."""
+"""Share of the largest squared width that is possible: beyond this much rounding they are computed anew as well."""
 LEFT = 1e-13
-"""Of the same: a difference of two M^-1 up to this is left for slack."""
+"""Share of the same: so much of the difference of two M^-1 may be left, and is counted as slack."""
 FLOAT32 = 2.0**-24
-"""Twice the error of a coordinate in float32, which is at most 1: half of it is room for all rounding in float64."""
+"""Unit roundoff of float32: twice the error of a coordinate below 1, so that half is room for rounding in float64."""
 EPS = 2.0**-53
+"""Unit roundoff of float64."""
 MOST = 1e280
 """Beyond this, bounds might overflow where the numbers themselves do not."""
 

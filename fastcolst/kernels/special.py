@@ -65,7 +65,7 @@ def _log_at_least(x: float) -> float:
 
 @in_kernels(_log_at_least)
 def log_at_least(x: Any) -> Any:
-    """The same in Python, for positive x."""
+    """A bound of log x from below for positive x, at most 0.06 less; in kernels a version that vectorises."""
     fraction, exponent = np.frexp(x)
     return (2.0 * fraction + exponent - 2.0) * _LN2 - 1e-9
 

@@ -18,7 +18,6 @@ from fastcolst.policies.state import assess, confidence_scale
 
 __all__ = ["colstim_pair"]
 
-
 MOST_SCALE = 1e100
 """With a larger c1 or C_thresh bounds might overflow where the numbers themselves do not."""
 

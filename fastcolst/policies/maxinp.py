@@ -74,8 +74,7 @@ def toughest_rival(known: tuple[Any, Any], contexts: Any, arm: int, eta: float, 
     """The other arm that one beats with least certainty, argmax u_j - u_i + eta |x_j - x_i|; where it is alone, itself.
 
     ``known`` are the factor of the widths, and theta. The scratch ``work``, of :func:`pair_work_shape`, is overwritten:
-    the search for the pair has used what was there.
-    O(n d^2).
+    the search for the pair has used what was there. O(n d^2).
     """
     d, n = contexts.shape
     whitened, utility, values = work[:d], work[d], work[d + 1]
