@@ -1,4 +1,4 @@
-"""How many answers are careless: the likelihood of a fit as a function of the lapse rate."""
+"""How many answers are careless: the profile likelihood of the lapse rate."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ FINENESS = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class LapseProfile:
-    """The likelihood of a fit as a function of the lapse rate.
+    """The profile likelihood of the lapse rate: at each rate the maximum over theta.
 
     Attributes
     ----------
     rate : float
         The likeliest, between neighbours of the best rate of the grid.
     interval : (low, high)
-        95 %: where twice the log-likelihood is at most 3.84 below its maximum. It is within the grid.
+        95 %, by the likelihood ratio: twice the log-likelihood is at most 3.84 below its maximum. Within the grid.
     rates : (k,) float64
         The grid.
     log_likelihoods : (k,) float64
-        Of the grid's rates, each with the theta that fits best; of a fit with a ridge, less its penalty.
+        The profile at the grid's rates; of a fit with a ridge, less its penalty.
     """
 
     rate: float

@@ -56,7 +56,7 @@ def word53(state: Any) -> Any:
 @helper
 def uniform(state: Any) -> float:
     """A uniform in [0, 1) from a state, a multiple of 2^-53."""
-    return float(word53(state) * 1.1102230246251565e-16)
+    return float(word53(state) * 2.0**-53)
 
 
 @as_written

@@ -54,7 +54,7 @@ class Swept(NamedTuple):
 
 
 def swept_regret(results: Results) -> dict[tuple[str, str], Swept]:
-    """By scenario and rule."""
+    """The final regret of each rule with each share of c, by scenario and rule."""
     T = results.settings.horizon
     found = {}
     for scenario, rule in itertools.product(SCENARIOS, WIDTH_RULES):

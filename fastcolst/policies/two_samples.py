@@ -118,7 +118,8 @@ class TwoSamples(LinearPolicy):
 
     The duel is argmax x_i'theta_1 against argmax x_j'theta_2, with theta_1 and theta_2 drawn independently from
     N(theta, temperature H^-1), where H = ridge I + sum w I(z'theta) z z' is the information of what was learned, and
-    I = F'^2/(F(1 - F)) that of one answer. No other rule that sees contexts is as cheap, and none has no width to set.
+    I = F'^2/(F(1 - F)) that of one answer. There is no scale of widths to set, and no arm is whitened: of many
+    features a choice costs less than that of a rule with widths.
 
     Parameters
     ----------
