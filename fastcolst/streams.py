@@ -34,7 +34,10 @@ __all__ = [
 ]
 
 STREAM_VERSION = 2
-"""Counted up when a seed comes to give other numbers. 1: contexts from normal variates by the ziggurat."""
+"""Counted up when a seed comes to give other numbers.
+
+1: contexts from normal variates by the ziggurat. 2: by :mod:`fastcolst.kernels.ball`.
+"""
 
 PROBLEM = 1
 CONTEXTS = 2

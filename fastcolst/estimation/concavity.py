@@ -8,6 +8,7 @@ import numpy as np
 
 from fastcolst._checks import looked_at
 from fastcolst.comparison import pdf, score
+from fastcolst.estimation.protocol import is_refreshed
 from fastcolst.estimation.words import ENGINES, name_of
 
 __all__ = ["is_log_concave", "unkept_promise"]
@@ -34,7 +35,7 @@ def is_log_concave(model: Any) -> bool:
 
 def unkept_promise(estimator: Any, model: Any) -> str:
     """What there is to say of an estimator that keeps to a maximum where a model may have several, or nothing."""
-    seeks_maximum = type(estimator) in ENGINES.values() and hasattr(estimator, "refresh")  # unlike SGD
+    seeks_maximum = type(estimator) in ENGINES.values() and is_refreshed(estimator)  # unlike SGD
     if not seeks_maximum or is_log_concave(model):
         return ""
     return (

@@ -41,8 +41,10 @@ __all__ = [
     "doubt",
     "grown",
     "grown_stack",
+    "grows",
     "information",
     "information_factor",
+    "is_refreshed",
     "is_stale",
     "kept",
     "knows_information",
@@ -151,12 +153,22 @@ def _method(estimator: Any, name: str) -> Any:
     return getattr(type(estimator), name, None)
 
 
+def is_refreshed(estimator: Any) -> bool:
+    """Whether theta lags behind what was learned until :func:`refresh` brings it up to date."""
+    return _method(estimator, "refresh") is not None
+
+
 def refresh(estimator: Any, model: Any, memory: Any) -> None:
     """Bring theta up to date, which :func:`is_stale` or :func:`learn` asked for."""
     method = _method(estimator, "refresh")
     if method is None:
         raise TypeError(f"{name_of(estimator)} has no method refresh, which its is_stale or learn asks for")
     method(estimator, model, memory)
+
+
+def grows(estimator: Any) -> bool:
+    """Whether memories grow with what was learned; see :func:`grown`."""
+    return _method(estimator, "grown") is not None
 
 
 def grown(estimator: Any, memory: Any, n: int) -> Any:

@@ -17,6 +17,7 @@ from fastcolst._checks import LARGEST, brief, count, path_text
 from fastcolst._code import Code, own_code
 from fastcolst._files import remove_leftovers, write_atomically
 from fastcolst._version import __version__
+from fastcolst.estimation.protocol import grows
 from fastcolst.policies.answering import AtWork
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.labels import label_as_json, label_from_json
@@ -177,8 +178,7 @@ class Saved(Simulated):
             self._settle(count("n_arms", n_arms), self._n_features or 1)
         if n_arms != self._n_arms:
             raise ValueError(f"n_arms is {n_arms}; {self._n_arms}, which the parameters say, is wanted")
-        grows = hasattr(type(getattr(self._rule, "estimator", None)), "grown")
-        state = restored(self._state, "state", arrays, grows)
+        state = restored(self._state, "state", arrays, grows(getattr(self._rule, "estimator", None)))
         check(state, "state")
         vars(self).update({FIELDS[name].attribute: value for name, value in fields.items()}, **own)
         stream = dict(header["stream"])
