@@ -6,6 +6,7 @@ import itertools
 import threading
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,6 +91,7 @@ OPTIONS: list[dict[str, Any]] = [
     {**SAFE, "width_scale": 1e150, "exploration_rounds": 3},
     {**SAFE, "perturbation": Cauchy(), "clip": np.inf},
     {**SAFE, "perturbation": Holes(), "coupling": 1.0},
+    {**SAFE, "estimator": fc.MLE(), "widths": "information"},
 ]
 
 
@@ -585,6 +587,24 @@ def test_arms_that_became_too_large_are_refused_as_ever() -> None:
     for choose in (arms.select, lambda: twin.select(contexts)):
         with pytest.raises(ValueError, match="so large overflow"):
             choose()
+    assert_same(policy, twin)
+
+
+@pytest.mark.parametrize("make", [partial(fc.Informative, repeats=False), fc.Informative, fc.TwoSamples])
+def test_rules_of_the_information_take_bound_arms(make: Any) -> None:
+    """More pairs are shown than the table of those had places for at first, until none is left."""
+    contexts = np.random.default_rng(3).normal(size=(13, 2))
+    policy, twin = (make(2, rng=1) for _ in range(2))
+    arms = policy.bind(contexts)
+    for t in range(78):
+        duel, same = arms.select(), twin.select(contexts)
+        assert shown(duel) == shown(same)
+        if not duel.is_self:
+            policy.update(duel.token, t % 2), twin.update(same.token, t % 2)
+    if not policy.get_params().get("repeats", True):
+        for select in (arms.select, lambda: twin.select(contexts)):
+            with pytest.raises(ValueError, match="contexts has 13 arms of which each pair was shown"):
+                select()
     assert_same(policy, twin)
 
 

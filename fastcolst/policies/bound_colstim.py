@@ -25,7 +25,7 @@ MOST_SCALE = 1e100
 @search_of.register
 def _(rule: CoLSTIMRule) -> Search | None:
     is_moderate = rule.width_scale <= MOST_SCALE and (rule.clip <= MOST_SCALE or rule.clip == np.inf)
-    return colstim_pair if is_moderate else None
+    return colstim_pair if is_moderate and not rule.by_information else None  # what is carried is M's
 
 
 def colstim_pair(agent: Any, raw: NDArray[np.float64], sight: Sight) -> tuple[int, int]:

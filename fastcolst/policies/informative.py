@@ -17,7 +17,6 @@ from fastcolst._registry import register
 from fastcolst.estimation.protocol import check_information, grown, information_factor, is_stale, refresh
 from fastcolst.kernels.linalg import utilities
 from fastcolst.kernels.selection import argmax, tie_key
-from fastcolst.policies.arms import Arms
 from fastcolst.policies.linear import LinearPolicy
 from fastcolst.policies.parameters import Comparison, Estimator, Exploration, Seed, linear_fields, unless_ridge
 from fastcolst.policies.protocol import NOT_FINITE, Choice, Chunk
@@ -283,16 +282,23 @@ class Informative(LinearPolicy):
         state = linear_state(rule.estimator, n_features, ridge, exploration_rounds, enough)
         return InformativeState(**state._asdict(), shown=Shown.new())
 
-    def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int:
+    def _chosen_among(
+        self,
+        contexts: Any,
+        largest: float,
+        round_: int,
+        rows: NDArray[np.int64] | None = None,
+        chooser: Any = None,
+    ) -> int:
         if not self._rule.repeats:
             self._make_room(1)
-        return super()._choose(contexts, arms)
+        return super()._chosen_among(contexts, largest, round_, rows, chooser)
 
-    def _choose_after_all(self, code: int, contexts: NDArray[np.float64], largest: float, chooser: Any) -> int:
+    def _choose_after_all(self, code: int, contexts: Any, largest: float, chooser: Any) -> int:
         try:
             return super()._choose_after_all(code, contexts, largest, chooser)
         except ValueError:
-            self._check_left(contexts)
+            self._check_left(contexts[:])  # of bound arms an array
             raise
 
     def play(self, chunk: Chunk, trace: NDArray[np.float64]) -> int:
