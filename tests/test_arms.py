@@ -15,7 +15,6 @@ from twins import LINEAR, SAMPLERS, STAGED
 
 import fastcolst as fc
 from fastcolst.policies import informing
-from fastcolst.policies.stages import policy as stages
 
 ROWS = np.random.default_rng(0).normal(size=(5, 3))
 FEATURES = ["price", "size", "age"]
@@ -353,8 +352,7 @@ def test_a_batch_leaves_the_matrices_of_every_policy_to_the_last_bit(name: str) 
 def test_a_batch_counts_on_where_arms_are_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With position=True M has a coordinate more, 1 in each contrast."""
     counted = []
-    for module in (informing, stages):
-        monkeypatch.setattr(module, "count_contrast", lambda gram, factor, z, work: counted.append((gram.shape, *z)))
+    monkeypatch.setattr(informing, "count_contrast", lambda gram, factor, z, work: counted.append((gram.shape, *z)))
     policy = a_policy(name, position=True)
     rng = np.random.default_rng(5)
     for _ in range(220):  # until choices come from later stages, where there are some

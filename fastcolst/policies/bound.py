@@ -49,10 +49,10 @@ class Binding(Batches):
         Parameters
         ----------
         contexts : (n_arms, n_features) array_like of real numbers, or a dict {key: (n_features,) array_like}
-            As in :meth:`select`. A memory map (``np.load(path, mmap_mode="r")``) of float32 or float64 is read where it
-            lies, and must not change while it is bound; anything else is copied, float32 as float32.
+            As :meth:`select` takes them. A memory map (``np.load(path, mmap_mode="r")``) of float32 or float64 is read
+            where it lies, and must not change while it is bound; anything else is copied, float32 as float32.
         keys : sequence of hashables, optional
-            As in :meth:`select`.
+            As :meth:`select` takes them.
 
         Returns
         -------
