@@ -11,7 +11,7 @@ import pytest
 from conftest import JIT, rounds
 from scipy.optimize import minimize
 from test_contract import a_chunk
-from twins import LINEAR, STAGED
+from twins import INFORMED, LINEAR, STAGED, taken_by
 
 import fastcolst as fc
 from fastcolst import reference
@@ -163,12 +163,14 @@ def test_on_the_ackley_function_regret_is_below_a_fifth_of_the_linear_policy_s()
 
 
 @pytest.mark.parametrize("which", MAPS)
-@pytest.mark.parametrize("name", [*LINEAR, *STAGED])
+@pytest.mark.parametrize("name", [*LINEAR, *STAGED, *INFORMED])
 def test_a_policy_with_a_map_is_one_that_is_handed_what_comes_out_of_it(name, which):
     """Duels, theta, M, utilities, widths, probabilities, logs and batches, bit for bit, and the fused loop as well."""
-    cls = {**LINEAR, **STAGED}[name][0]
+    cls = {**LINEAR, **STAGED, **INFORMED}[name][0]
     given = map_of(MAPS[which], 2)
-    common = {"horizon": 60, "ridge": 1.0, "exploration_rounds": 4, "estimator": "sgd", "rng": 2}
+    estimator = "mle" if name in INFORMED else "sgd"
+    options = {"horizon": 60, "ridge": 1.0, "exploration_rounds": 4, "estimator": estimator, "rng": 2}
+    common = taken_by(cls, options)
     mine = cls(2, features=MAPS[which], **common)
     plain = cls(given.n_outputs, **common)
     rng = np.random.default_rng(6)
@@ -189,6 +191,8 @@ def test_a_policy_with_a_map_is_one_that_is_handed_what_comes_out_of_it(name, wh
     for method in ("utilities", "widths"):
         found, expected = getattr(mine, method)(contexts), getattr(plain, method)(given.transform(contexts))
         np.testing.assert_array_equal(found, expected)
+    if name in INFORMED:
+        assert mine.expected_misordered(contexts) == plain.expected_misordered(given.transform(contexts))
     one, other = given.transform(contexts[:2])
     assert mine.probability(contexts[0], contexts[1]) == pytest.approx(plain.probability(one, other), rel=1e-12)
     assert mine.get_params()["n_features"] == 2 and mine.get_params()["features"] is MAPS[which]

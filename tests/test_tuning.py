@@ -168,6 +168,18 @@ def test_a_log_that_says_nothing_of_a_feature_is_refused():
         ResampledLog([], n_arms=2)
 
 
+def test_a_horizon_within_the_exploration_is_told():
+    short, long = (fc.tune(colstim(), PROBLEM, T, runs=2, rng=1, grid={"ridge": [1.0]}).summary() for T in (12, 13))
+    told = "The horizon is no longer than n d = 12 rounds: "
+    assert told in short and told not in long
+
+
+def test_a_log_cannot_be_tuned_for_with_a_map():
+    policy = fc.CoLSTIM(3, features=fc.RandomFeatures(4, "rbf", rng=1))
+    with pytest.raises(ValueError, match=r"policy maps its features, .*; a scenario with utility= is wanted"):
+        fc.tune(policy, log_of(), 60, runs=2, rng=1, n_arms=4)
+
+
 def test_a_log_can_be_tuned_for():
     found = fc.tune(fc.CoLSTIM(3, estimator="sgd"), log_of(), 60, runs=2, rng=1, n_arms=4, grid={"ridge": [1.0]})
     assert "ResampledLog(<400 comparisons, 3 features>, n_arms=4" in found.result.settings["scenario"]

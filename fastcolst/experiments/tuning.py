@@ -76,6 +76,8 @@ class Tuning:
         The fresh runs of the best variant and the policy as given; None where that was the best.
     regret : str
         What was minimised: "average", "weak", "first" or "greedy".
+    n_arms, n_features : int
+        Of the problem.
     """
 
     policy: Any
@@ -84,6 +86,8 @@ class Tuning:
     result: Result
     confirmation: Result | None
     regret: str
+    n_arms: int
+    n_features: int
 
     def __repr__(self) -> str:
         return f"Tuning(policy={self.policy!r}, variants={len(self.variants)}, runs={self.result.runs})"
@@ -101,7 +105,15 @@ class Tuning:
             beside = ("", "") if label == AS_GIVEN else (f"{mean:+,.1f}", f"{error:,.1f}")
             rows.append((label, f"{final[label].mean():,.1f}", *beside))
         runs = f"{self.result.horizon:,} rounds, {self.result.runs} runs, seed {self.result.seed}"
-        return "\n".join([runs, *align(rows), self.recommendation])
+        return "\n".join([runs, *align(rows), *self._doubt(), self.recommendation])
+
+    def _doubt(self) -> list[str]:
+        """What there is to say of a horizon within the exploration, in which nothing of this matters."""
+        exploration = self.n_arms * self.n_features
+        if self.result.horizon > exploration:
+            return []
+        said = f"The horizon is no longer than n d = {exploration:,} rounds"
+        return [f"{said}: variants that explore as long as the paper does played random pairs only."]
 
     @property
     def recommendation(self) -> str:
@@ -209,6 +221,10 @@ def tune(  # noqa: PLR0917 - the order of simulate
     if not is_a(Policy, policy):
         raise ValueError(f"policy is {brief(policy)}; a policy object is wanted")
     if isinstance(problem, Log):
+        if policy.get_params().get("features") is not None:
+            raise ValueError(
+                "policy maps its features, of which a log tells differences only; a scenario with utility= is wanted"
+            )
         if n_arms is None:
             raise ValueError("n_arms is missing; of a log the number of arms of a round is wanted")
         problem = ResampledLog(problem, n_arms, policy.get_params().get("comparison", "bradley-terry"))
@@ -245,6 +261,8 @@ def tune(  # noqa: PLR0917 - the order of simulate
         result=result,
         confirmation=confirmation,
         regret=regret,
+        n_arms=problem.n_arms,
+        n_features=problem.n_features,
     )
 
 

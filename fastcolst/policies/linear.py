@@ -48,7 +48,6 @@ class LinearPolicy(Informing, Remembering, Mapped):
     def _start_linear(self, rule: Any, ridge: Any, exploration_rounds: Any) -> None:
         if self._n_features is None:
             raise ValueError("n_features is None; a whole number of at least 1 is wanted")
-        self._begin_map()
         tau, enough = exploration_of(exploration_rounds, self._n_features, self._n_arms)
         ridge = number("ridge", ridge)
         if 0.0 < ridge < SMALLEST_RIDGE:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +25,8 @@ class Mapped(Policy):
     handed in what comes out of it.
     """
 
-    def _begin_map(self) -> None:
-        """Set the map up, where the parameters name one, and from here on count the features that come out of it."""
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        super().__init__(parameters)
         features = self._parameters.get("features")
         if features is not None and self._n_features is not None:
             self._map = map_of(features, self._n_features)
