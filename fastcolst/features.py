@@ -174,7 +174,9 @@ class LandmarkMap:
         landmarks, kernel, length = self._given
         if isinstance(kernel, str):
             return KERNELS[kernel].value(cdist(rows / length, landmarks / length))
-        likeness = real_numbers("kernel(X, Y)", kernel(rows, landmarks), f"({len(rows)}, {len(landmarks)})")
+        likeness = real_numbers(
+            "kernel(X, Y)", kernel(rows.copy(), landmarks.copy()), f"({len(rows)}, {len(landmarks)})"
+        )
         if likeness.shape != (len(rows), len(landmarks)) or not np.isfinite(likeness).all():
             raise ValueError(
                 f"kernel gives {brief(likeness)} for {len(rows)} and {len(landmarks)} rows; a finite number for each "
@@ -265,6 +267,10 @@ class WaveMap:
         np.cos(phases, out=found[:, ::2])
         np.sin(phases, out=found[:, 1::2])
         found *= math.sqrt(2.0 / self.n_outputs)
+        if not np.isfinite(found).all():
+            raise ValueError(
+                "features are so large beside RandomFeatures' length that phases overflow: scale them down"
+            )
         return found
 
 
@@ -285,7 +291,7 @@ class ForeignMap:
         return found
 
     def _transformed(self, rows: Array) -> Array:
-        found = self._transformer.transform(rows)
+        found = self._transformer.transform(rows.copy())  # some work in place
         dense = looked_at(lambda matrix: matrix.toarray(), found, found)
         return feature_rows("features.transform(X)", dense, None, shape="(n, n_outputs)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 import warnings
@@ -613,3 +614,60 @@ def test_a_policy_with_a_map_binds_no_arms():
     policy = fc.CoLSTIM(1, features=fc.Nystroem(landmarks, "matern-5/2", 0.2), ridge=1.0, rng=1)
     with pytest.raises(ValueError, match=r"features is a map.*; a policy without one is wanted"):
         policy.bind(landmarks)
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_a_change_that_is_broken_off_costs_what_is_carried_and_no_more(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stops it half-way: the same arms are bound, and chosen as if nothing had been tried."""
+    contexts = a_catalogue(70, 3)
+    policy, twin = (fc.CoLSTIM(3, rng=1, **SAFE) for _ in range(2))
+    arms = policy.bind(contexts)
+
+    def same() -> None:
+        duel, expected = arms.select(), twin.select(contexts)
+        assert shown(duel) == shown(expected)
+        policy.update(duel, True), twin.update(expected, True)
+
+    for _ in range(3):
+        same()
+    change_of_values = getattr(Values, change)
+
+    def broken(values: Values, *given: Any) -> None:
+        change_of_values(values, *given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Values, change, broken)
+    with pytest.raises(KeyboardInterrupt):
+        arms.add(np.ones((90, 3))) if change == "add" else arms.remove([0, 5])
+    assert len(arms) == 70
+    for _ in range(5):
+        same()
+
+
+def test_a_copy_shares_nothing_that_is_changed_in_place() -> None:
+    contexts = a_catalogue(70, 3)
+    policy, twin = (fc.CoLSTIM(3, rng=1, **SAFE) for _ in range(2))
+    arms = policy.bind(contexts)
+    policy.update(arms.select(), True), twin.update(twin.select(contexts), True)
+    other = copy.copy(arms)
+    arms.add(np.ones((90, 3)))
+    arms.remove([1, 2])
+    for _ in range(3):
+        assert len(other) == 70 and shown(other.select()) == shown(twin.select(contexts))
+
+
+def test_a_copy_of_a_memory_map_is_no_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", a_catalogue(20, 3))
+    contexts = np.load(tmp_path / "rows.npy", mmap_mode="r").copy()
+    policy, twin = (fc.CoLSTIM(3, rng=1, **SAFE) for _ in range(2))
+    arms, before = policy.bind(contexts), np.array(contexts)
+    contexts *= 0.0
+    assert shown(arms.select()) == shown(twin.select(before))
+
+
+def test_no_arms_are_no_addition() -> None:
+    arms = fc.CoLSTIM(3, rng=1, **SAFE).bind(a_catalogue(20, 3))
+    with pytest.raises(ValueError, match="contexts has 0 arms; at least one is wanted"):
+        arms.add(np.empty((0, 3)))

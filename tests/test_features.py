@@ -320,3 +320,24 @@ def test_differences_cannot_be_mapped():
         policy.select(np.ones((4, 3)))
     policy.warmup()
     assert not policy.theta.any() and policy.round == 0
+
+
+def test_a_transformer_that_works_in_place_changes_no_argument():
+    class InPlace:
+        n_features_in_ = 2
+
+        def transform(self, X):
+            X += 1.0
+            return X
+
+    contexts = np.random.default_rng(0).normal(size=(5, 2))
+    before = contexts.copy()
+    policy = fc.CoLSTIM(2, features=InPlace(), ridge=1.0, rng=1)
+    policy.select(contexts), policy.utilities(contexts), policy.learn(contexts, -contexts)
+    np.testing.assert_array_equal(contexts, before)
+
+
+def test_waves_that_overflow_are_refused():
+    policy = fc.CoLSTIM(1, features=fc.RandomFeatures(4, "rbf", rng=1, length=1e-300), ridge=1.0, rng=1)
+    with pytest.raises(ValueError, match="so large beside RandomFeatures' length that phases overflow: scale them"):
+        policy.utilities([[1e20], [2e20]])

@@ -600,3 +600,25 @@ def test_eight_threads_save_while_others_answer(tmp_path):
     assert (policy.round, policy.pending) == (320, 0)
     before = snapshot(policy)
     assert snapshot(saved(policy, tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "name"),
+    [
+        (fc.CoLSTIM, {"estimator": "mle"}, "state.memory.factor"),
+        (fc.CoLSTIM, {"estimator": "mle"}, "state.memory.theta"),
+        (fc.CoLSTIM, {"estimator": "online-newton"}, "state.memory.calibration.sizes"),
+        (fc.Informative, {"repeats": False}, "state.shown.n_pairs"),
+    ],
+)
+def test_an_array_that_does_not_grow_is_no_larger_in_a_file(kind, options, name, tmp_path):
+    """Compiled code goes by the size of one array when it reads another."""
+    policy = kind(D, rng=1, **options)
+    policy.save(tmp_path / "policy.npz")
+    with np.load(tmp_path / "policy.npz") as file:
+        arrays = dict(file)
+    found = next(full for full in arrays if full.endswith(name.removeprefix("state.")))
+    arrays[found] = np.concatenate([arrays[found]] * 2)
+    np.savez(tmp_path / "larger.npz", **arrays)
+    with pytest.raises(fc.FileFormatError, match="is wanted"):
+        fc.load_policy(tmp_path / "larger.npz")

@@ -168,6 +168,13 @@ def test_a_log_that_says_nothing_of_a_feature_is_refused():
         ResampledLog([], n_arms=2)
 
 
+def test_values_may_hold_arrays():
+    scenario = fc.Scenario(utility=lambda X: X[:, 0] ** 2, n_arms=4, n_features=1)
+    maps = [fc.Nystroem(np.linspace(-1, 1, m)[:, np.newaxis], "rbf", 0.5) for m in (3, 4)]
+    policy = fc.CoLSTIM(1, features=maps[0], ridge=1.0, exploration_rounds=0)
+    assert len(fc.tune(policy, scenario, 20, runs=2, rng=1, grid={"features": maps}).variants) == 3 - 1
+
+
 def test_a_horizon_within_the_exploration_is_told():
     short, long = (fc.tune(colstim(), PROBLEM, T, runs=2, rng=1, grid={"ridge": [1.0]}).summary() for T in (12, 13))
     told = "The horizon is no longer than n d = 12 rounds: "

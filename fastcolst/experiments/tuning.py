@@ -295,9 +295,14 @@ def _variants(policy: Policy, grid: Any, n_features: int, horizon: int) -> dict[
     given = policy.get_params()
     for combination in itertools.product(*values.values()):
         variant = dict(zip(values, combination, strict=True))
-        if any(value is not given[name] and value != given[name] for name, value in variant.items()):
+        if not all(_is_same(value, given[name]) for name, value in variant.items()):
             found[", ".join(f"{name}={value!r}" for name, value in variant.items())] = variant
     return found
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are equal, as far as they can say so: arrays cannot."""
+    return one is other or looked_at(lambda value: bool(value == other), one, False)
 
 
 def _variant(policy: Policy, label: str, given: dict[str, Any]) -> Policy:

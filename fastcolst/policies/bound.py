@@ -156,10 +156,19 @@ class BoundArms:
         self._rows = self._rows.in_order(order)
         self._forget()
 
+    _values: Values | None
+    _all: NDArray[np.float64] | None
+    _own: Buffers
+    _full: Buffers
+
     def _forget(self) -> None:
-        self._values: Values | None = None
-        self._all: NDArray[np.float64] | None = None
-        self._own = self._full = Buffers.none()
+        vars(self).update(_nothing_known())
+
+    def __copy__(self) -> BoundArms:
+        """The same arms of the same policy; what is carried of them is not shared, since it is changed in place."""
+        twin = object.__new__(type(self))
+        vars(twin).update({**vars(self), **_nothing_known()})
+        return twin
 
     def _checked(self, rows: Rows, start: int) -> float:
         """The size of the largest feature from a row on; refuses what ``select`` would refuse."""
@@ -216,13 +225,14 @@ class BoundArms:
                 )
             if new_keys is not None and self._keys is not None:
                 new_keys = keys_of_their_own("keys", [*self._keys, *new_keys])
+            if len(more) == 0:
+                raise ValueError("contexts has 0 arms; at least one is wanted")
             block = self._as_bound(more, labels)
             rows = self._rows.with_more(block)
             largest = max(self._largest, self._checked(rows, len(self._rows)))
-            values = self._values if self._values is not None and self._values.add(rows) else None
-            self._rows, self._keys, self._largest, self._index = rows, new_keys, largest, None
-            self._forget()
-            self._values = values
+            values = self._taken_values()
+            values = values if values is not None and values.add(rows) else None
+            self._become(values, _rows=rows, _keys=new_keys, _largest=largest)
 
     def _as_bound(self, more: Rows, labels: Names | None) -> NDArray[Any]:
         """Rows to add, their columns in the order of the blocks."""
@@ -271,15 +281,22 @@ class BoundArms:
                     f"contexts has {rest} arms; this policy was built for n_arms={self._policy._n_arms}, which are "
                     "wanted"
                 )
-            rows = self._rows.only(np.flatnonzero(kept))
-            values = self._values
+            rows, keys = self._rows.only(np.flatnonzero(kept)), self._keys
+            if keys is not None:
+                keys = tuple(key for key, stays in zip(keys, kept.tolist(), strict=True) if stays)
+            values = self._taken_values()
             if values is not None:
                 values.remove(kept)
-            if self._keys is not None:
-                self._keys = tuple(key for key, stays in zip(self._keys, kept.tolist(), strict=True) if stays)
-            self._rows, self._index = rows, None
-            self._forget()
-            self._values = values
+            self._become(values, _rows=rows, _keys=keys)
+
+    def _taken_values(self) -> Values | None:
+        """What is carried, to be changed in place: until it is put back nothing is, so that Ctrl-C costs no more."""
+        values, self._values = self._values, None
+        return values
+
+    def _become(self, values: Values | None, **changes: Any) -> None:
+        """Change the arms and what is carried of them, all in one step that no signal divides."""
+        vars(self).update({**changes, "_index": None, **_nothing_known(), "_values": values})
 
     # --- choosing -------------------------------------------------------------------------------------------
 
@@ -428,6 +445,12 @@ class BoundArms:
         return int(choose(agent, rows, largest, full))
 
 
+def _nothing_known() -> dict[str, Any]:
+    """Attributes of bound arms of which nothing was computed yet."""
+    nothing = Buffers.none()
+    return {"_values": None, "_all": None, "_own": nothing, "_full": nothing}
+
+
 def _given(contexts: Any, keys: Any) -> tuple[Rows, Names | None, Keys | None, Any]:
     """Arms as somebody handed them in: rows of one's own, unless they are a memory map's; labels, keys and index.
 
@@ -436,7 +459,8 @@ def _given(contexts: Any, keys: Any) -> tuple[Rows, Names | None, Keys | None, A
     kind = type(contexts)
     if kind in (np.ndarray, np.memmap) and contexts.dtype in (np.float32, np.float64) and contexts.ndim == 2:
         own_keys = None if keys is None else checked_keys(keys, len(contexts))
-        return Rows([contexts if kind is np.memmap else contexts.copy()]), None, own_keys, None
+        is_in_file = kind is np.memmap and contexts._mmap is not None  # a copy of a memory map is of its class
+        return Rows([contexts if is_in_file else contexts.copy()]), None, own_keys, None
     arms = arms_of(contexts, None, keys)
     rows = arms.contexts.copy() if arms.contexts is contexts else arms.contexts
     if rows.ndim != 2:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import reduce
-from operator import eq, ge
 from typing import Any
 
 import numpy as np
@@ -163,7 +162,7 @@ def restored(template: Any, name: str, arrays: Mapping[str, NDArray[Any]], grows
         What :func:`arrays_of` was told.
     arrays : mapping of name to array
     grows : bool
-        Whether the memory of an estimator may be larger than the template's.
+        Whether arrays of an estimator's memory may be longer than the template's.
 
     Raises
     ------
@@ -181,7 +180,7 @@ def restored(template: Any, name: str, arrays: Mapping[str, NDArray[Any]], grows
                 if field != MEANINGLESS
             }
         )
-    can_grow = (grows and ".memory." in name) or ".shown." in name
+    can_grow = (grows and ".memory." in name) or name.endswith(".shown.table")
     if not template.dtype.names:
         return fitting(arrays[name], name, template.dtype, template.shape, at_least=can_grow)
     parts = {
@@ -211,8 +210,10 @@ def _restored_history(template: History, name: str, arrays: Mapping[str, NDArray
 def fitting(
     array: NDArray[Any], name: str, dtype: Any, shape: tuple[int, ...], *, at_least: bool = False
 ) -> NDArray[Any]:
-    """An array of a file, if it is of this type and shape (or larger), and laid out as kernels take it."""
-    fits = array.ndim == len(shape) and all(map(ge if at_least else eq, array.shape, shape))
+    """An array of a file, if it is of this type and shape (or longer), and laid out as kernels take it."""
+    fits = array.shape == shape
+    if at_least and array.ndim == len(shape) > 0:
+        fits = array.shape[0] >= shape[0] and array.shape[1:] == shape[1:]
     if array.dtype != dtype or not (fits and array.flags.carray):
         raise ValueError(f"{name} is {array.dtype} {array.shape}; {np.dtype(dtype)} {shape} is wanted")
     return array

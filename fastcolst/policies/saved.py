@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import LARGEST, brief, count, path_text
 from fastcolst._code import Code, own_code
+from fastcolst._compile import is_versioned
 from fastcolst._files import remove_leftovers, write_atomically
 from fastcolst._version import __version__
 from fastcolst.estimation.protocol import grows
@@ -178,7 +179,11 @@ class Saved(Simulated):
             self._settle(count("n_arms", n_arms), self._n_features or 1)
         if n_arms != self._n_arms:
             raise ValueError(f"n_arms is {n_arms}; {self._n_arms}, which the parameters say, is wanted")
-        state = restored(self._state, "state", arrays, grows(getattr(self._rule, "estimator", None)))
+        estimator = getattr(self._rule, "estimator", None)
+        is_own = not is_versioned(
+            type(estimator).__module__
+        )  # of ours a history alone grows, which is a type of its own
+        state = restored(self._state, "state", arrays, is_own and grows(estimator))
         check(state, "state")
         vars(self).update({FIELDS[name].attribute: value for name, value in fields.items()}, **own)
         stream = dict(header["stream"])
