@@ -14,12 +14,12 @@ from fastcolst.comparison import (
     cdf,
     comparison_model,
     curvature,
+    fill_raw,
     latent,
     log_cdf,
     pdf,
     people_may_call,
     perturb,
-    raw,
     score,
 )
 
@@ -128,9 +128,11 @@ class Lapse(NamedTuple):
 
     def raw(self, rng: Generator, size: Any = None) -> Any:
         """Raw variates of the base's noise."""
-        if size is None:  # as in kernels, which look no further
-            return raw(self.base, rng)
         return self.base.raw(rng, size)
+
+    def fill_raw(self, rng: Any, out: Any) -> None:
+        """The same, as kernels draw them."""
+        fill_raw(self.base, rng, out)
 
     def perturb(self, value: Any) -> Any:
         """The base's noise."""

@@ -50,7 +50,24 @@ def test_a_second_process_compiles_nothing(warm):
     sandbox, first = warm
     second = sandbox.run("fastcolst", USE_EVERYTHING, hash_seed=HASH_SEEDS[1])
     unused = {name for name, misses in first["misses"].items() if misses == 0}
-    assert unused == {"learn_log", "gradient_and_information", "add_rows", "count_contrast", "fill_latent"}
+    of_bound_arms = {
+        "draw_numbers",
+        "first_contenders",
+        "first_of",
+        "follow",
+        "rival_contenders",
+        "second_of",
+        "survey",
+    }
+    rare = {
+        "learn_log",
+        "gradient_and_information",
+        "add_rows",
+        "count_contrast",
+        "fill_latent",
+        "slopes_and_curvatures",
+    }
+    assert unused == rare | of_bound_arms
     assert first["misses"]["choose"] == first["misses"]["learn_answer"] == first["misses"]["play"] == 1
     assert set(first["hits"].values()) == {0}
     assert second["misses"] == first["hits"]
@@ -194,7 +211,7 @@ def test_a_users_code_is_kept_until_it_changes(warm):
 
     (sandbox.modules / "user_code.py").unlink()  # a process that cannot import the user's file
     without = sandbox.run("fastcolst", USE_EVERYTHING)
-    assert without["answer"] == first["answer"]
+    assert without["answer"][:-1] == first["answer"][:-1]
     assert set(without["misses"].values()) == {0}
     after = sandbox.files()
     assert {name: after[name] for name in before} == before

@@ -34,6 +34,9 @@ def test_among_equals_is_the_references(values, uniform):
     assert values[place] == values.max()
 
 
+@pytest.mark.filterwarnings(
+    "ignore:overflow encountered:RuntimeWarning"
+)  # of SplitMix64's products, called from Python
 def test_orders_are_total_and_differ_between_keys():
     for uniform in (0.0, 2.0**-53, 0.5, LAST):
         order = random_order(plain_key(uniform), 200)
@@ -91,6 +94,7 @@ def test_four_identical_arms_are_shown_equally_often(setting):
         assert not any(duel.is_self for duel in duels)
 
 
+@pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
 @pytest.mark.parametrize("name", POLICIES)
 def test_rounds_with_equal_arms_agree_with_the_reference(name):
     """Object, fused loop and reference, every arm there twice."""

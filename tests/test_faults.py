@@ -34,8 +34,8 @@ CONTRACT = "test_contract.py::test_object_fused_loop_and_replay_agree_with_the_r
 FAULTS = {
     "inverted coupling": Fault(
         "policies/colstim.py",
-        "if raw[0] < p:",
-        "if raw[0] >= p:",
+        "return bool(raw[0] < _coupling_probability",
+        "return bool(raw[0] >= _coupling_probability",
         f"{CONTRACT}[CoLSTIM-sgd-bradley-terry-likelihood]",
     ),
     "utilities replaced by the index of the largest": Fault(

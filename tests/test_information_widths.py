@@ -30,6 +30,7 @@ def both(name: str, horizon: int, **more: Any) -> tuple[Any, Any, Any]:
     return ours(D, **mine), ours(D, **mine), twin
 
 
+@pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
 @pytest.mark.parametrize("allows", [True, False])
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_same_duels_as_the_reference(name: str, allows: bool):

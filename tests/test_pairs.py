@@ -194,6 +194,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("name", UNORDERED)
 def test_every_option_agrees_with_the_reference(name, option):

@@ -325,7 +325,7 @@ class Informative(LinearPolicy):
         by_coordinate[: contexts.shape[1]] = contexts.T
         hash_arms(by_coordinate, hashes)
         pairs = ((i, j) for i in range(n) for j in range(i))
-        if all(is_among(self._state.shown.table, hash_of_pair(hashes, i, j)) for i, j in pairs):
+        if all(is_among(self._state.shown.table, np.uint64(hash_of_pair(hashes, i, j))) for i, j in pairs):
             raise ValueError(
                 f"contexts has {n} arms of which each pair was shown; other arms, or repeats=True, are wanted"
             )
