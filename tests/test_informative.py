@@ -92,7 +92,7 @@ def test_pairs_that_were_shown_are_left_out_until_none_is_left(value: str):
         for _ in range(n * (n - 1) // 2):
             pair = searched(instance, ours, VALUES[value], table)
             assert pair == by_brute_force(instance, ours, VALUES[value], forbidden)
-            assert put_among(table, hash_of_pair(hashes, pair[1], pair[0]))
+            assert put_among(table, np.uint64(hash_of_pair(hashes, pair[1], pair[0])))
             forbidden.add(pair)
         assert searched(instance, ours, VALUES[value], table) == (-1, -1)
 
