@@ -262,10 +262,11 @@ class WaveMap:
 
     def transform(self, rows: Array) -> Array:
         """Rows (n, n_inputs) as (n, n_outputs)."""
-        phases = feature_rows("rows", rows, self.n_inputs) @ self._waves
-        found = np.empty((len(phases), self.n_outputs))
-        np.cos(phases, out=found[:, ::2])
-        np.sin(phases, out=found[:, 1::2])
+        with np.errstate(all="ignore"):  # of phases that overflow, which are refused below
+            phases = feature_rows("rows", rows, self.n_inputs) @ self._waves
+            found = np.empty((len(phases), self.n_outputs))
+            np.cos(phases, out=found[:, ::2])
+            np.sin(phases, out=found[:, 1::2])
         found *= math.sqrt(2.0 / self.n_outputs)
         if not np.isfinite(found).all():
             raise ValueError(

@@ -444,9 +444,3 @@ def test_ctrl_c_is_answered_within_a_second():
     elapsed = time.monotonic() - start
     assert "KeyboardInterrupt" in errors and process.returncode != 0
     assert elapsed < (3.0 if JIT else 10.0)  # a second, and the interpreter's own end on a busy machine
-
-
-def test_one_arm_has_no_rival_where_self_duels_are_ruled_out():
-    scenario = fc.Scenario(theta=[1.0], n_arms=1)
-    with pytest.raises(ValueError, match="allow_self_duel=False and the problem 1 arm; at least two are wanted"):
-        fc.simulate({"a": fc.CoLSTIM(1, allow_self_duel=False)}, scenario, 5, rng=1)

@@ -95,8 +95,6 @@ class Simulated:
         given = self._parameters["n_arms"]  # not the number that the first round of a template settled
         if given not in (None, n_arms):
             raise ValueError(f"{self!r} has n_arms={given}; the problem has {n_arms}")
-        if n_arms == 1 and not self._parameters.get("allow_self_duel", True):
-            raise ValueError(f"{self!r} has allow_self_duel=False and the problem 1 arm; at least two are wanted")
         changes = {"n_features": n_features, "n_arms": n_arms, "rng": rng}
         if "horizon" in self._parameters and self._parameters["horizon"] is None:
             changes["horizon"] = horizon

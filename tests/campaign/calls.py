@@ -79,7 +79,7 @@ CALLED_BY_KERNELS = frozenset(
     f"{cls}.{method}"
     for cls, methods in {
         **dict.fromkeys((cls.__name__ for cls in CLASSES), ("raw", "fill_raw", "perturb", "perturb_at_most")),
-        "Lapse": ("raw", "perturb", "latent"),
+        "Lapse": ("raw", "fill_raw", "perturb", "latent"),
         "SGD": ("memory", "learn"),
         "MLE": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
         "OnlineNewton": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
