@@ -677,7 +677,7 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
     elif kind in (list, set, tuple):
         yield from enumerate(value)
     elif isinstance(value, Policy | fc.PreferenceRegression | fc.Scenario | fc.ScoredArms):
-        yield from ((name, part) for name, part in vars(value).items() if name not in _NO_STATE)
+        yield from ((name, part) for name, part in sorted(vars(value).items()) if name not in _NO_STATE)
     elif dataclasses.is_dataclass(value) and kind.__module__.startswith("fastcolst"):
         yield from ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
 
