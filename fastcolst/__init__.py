@@ -68,13 +68,20 @@ __all__ = list(_HOME)
 
 def __getattr__(name):
     """Import what a public name means, or a module that some come from."""
+    import gc
     import importlib
 
     if name in {"extend", *(home.partition(".")[0] for home in _HOME.values())}:
         return importlib.import_module(f"fastcolst.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'fastcolst' has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"fastcolst.{_HOME[name]}"), name)
+    collects = gc.isenabled()
+    gc.disable()  # of all that Numba makes nothing is garbage; to look costs a tenth of the import
+    try:
+        found = globals()[name] = getattr(importlib.import_module(f"fastcolst.{_HOME[name]}"), name)
+    finally:
+        if collects:
+            gc.enable()
     return found
 
 

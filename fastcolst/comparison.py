@@ -7,8 +7,9 @@ A model is a comparison function F, the probability that the first arm wins,
 together with a perturbation distribution G such that the difference of two independent draws of G has the law F. Bengs,
 Saha and Huellermeier (2022), section 2, call this a linear stochastic transitivity model.
 
-The three models here serve arrays in Python and scalars in kernels with the same branch-free formulas. A model of one's
-own is a registered NamedTuple with ``cdf``, ``pdf``, ``raw`` and ``perturb``; see :func:`comparison_model`.
+The three models here serve arrays in Python and scalars in kernels with the same branch-free formulas. A model of
+one's own is a registered NamedTuple with ``cdf``, ``pdf``, ``raw`` and ``perturb``, in any file; see
+:func:`comparison_model`. Where one of the package goes is told in ``docs/code.md``.
 """
 
 from __future__ import annotations
@@ -447,7 +448,8 @@ def comparison_model(value: Any, argument: str = "comparison") -> Any:
         with ``cdf(u)`` and ``pdf(u)`` (scalars in, scalars out, F(u) + F(-u) = 1), ``raw(rng, size=None)``, which
         returns ``rng.standard_exponential(size)`` or ``rng.standard_normal(size)``, and ``perturb(value)``, which turns
         such a number into a draw of G. It may add ``log_cdf``, ``score`` (f/F) and ``weight`` (f^2/(F(1-F))) where the
-        quotients lose accuracy in the tails.
+        quotients lose accuracy in the tails, ``curvature`` (otherwise a central difference), ``fill_raw``, ``latent``
+        and ``perturb_at_most`` where there is a quicker way; :mod:`fastcolst.comparison` says what each returns.
     argument : str
         The name of the argument, for messages.
 

@@ -67,6 +67,8 @@ def textbook(model: Any, u: Any) -> dict[str, Any]:
         deviation = scale * mpmath.sqrt(2)  # of a difference of two draws
         win, lose = mpmath.erfc(-u / deviation / mpmath.sqrt(2)) / 2, mpmath.erfc(u / deviation / mpmath.sqrt(2)) / 2
         density = mpmath.exp(-((u / deviation) ** 2) / 2) / (deviation * mpmath.sqrt(2 * mpmath.pi))
+    elif type(model).__name__ != "ExponentialNoise":
+        raise TypeError(f"{type(model).__name__}: its functions are wanted here, as a textbook writes them")
     else:
         tail = mpmath.exp(-scale * abs(u)) / 2
         win, lose = (tail, 1 - tail) if u < 0 else (1 - tail, tail)

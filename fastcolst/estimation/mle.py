@@ -13,7 +13,7 @@ from fastcolst._compile import helper, plain, register
 from fastcolst.estimation.history import History
 from fastcolst.estimation.newton import distance, maximise, solve
 from fastcolst.estimation.objective import Objective
-from fastcolst.estimation.prediction import are_few, is_inexact
+from fastcolst.estimation.prediction import answers_are_few, pass_is_due
 from fastcolst.estimation.protocol import FULL, LEARNED
 from fastcolst.estimation.push import keep, learn_by_push
 from fastcolst.estimation.records import INTERIOR, STATUSES, Evidence, Settings
@@ -91,7 +91,7 @@ class MLESteps(NamedTuple):
 
     def status(self, memory: Evidence) -> str:
         """How the estimate stands."""
-        few = plain(are_few)(self.ridge, memory.progress[()], len(memory.theta))
+        few = plain(answers_are_few)(self.ridge, memory.progress[()], len(memory.theta))
         return FEW_ANSWERS if few else STATUSES[memory.progress["status"]]
 
     def learn(self, model: Any, memory: Any, contrast: Any, share: float, weight: float) -> int:
@@ -114,8 +114,8 @@ class MLESteps(NamedTuple):
         return without(self, memory, start, stop)
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
-        """Whether theta is wanted and the predicted error exceeds the tolerance."""
-        return wanted and is_inexact(self.settings, memory, self.ridge, self.tolerance)
+        """Whether theta is wanted and a pass is due; see :func:`fastcolst.estimation.prediction.pass_is_due`."""
+        return wanted and pass_is_due(self.settings, memory, self.ridge, self.tolerance)
 
     def doubt(self, memory: Any) -> float:
         """1/(n + 2) after n comparisons unless the maximum lies inside: that few were all explained proves little.
@@ -162,8 +162,8 @@ class MLE(NamedTuple):
 
     theta minimises -sum log F(z~'theta) + ridge/2 |theta|^2 over |theta| <= radius, z~ = z for a win of the first and
     -z otherwise. A comparison is learned by an implicit Newton step, in O(d^2). The error that builds up is of third
-    order. It is predicted, and before it exceeds the tolerance one pass over the history removes it. The number of
-    passes grows like log t.
+    order. It is predicted, and before it exceeds the tolerance a pass over the history, rarely more, removes it. The
+    number of passes grows like log t.
 
     Parameters
     ----------

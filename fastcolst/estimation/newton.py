@@ -15,7 +15,7 @@ from fastcolst._blas import one_thread
 from fastcolst._compile import plain
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.passes import pass_over
-from fastcolst.estimation.prediction import are_few, predicted_error
+from fastcolst.estimation.prediction import answers_are_few, predicted_error
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Progress, Settings
 from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
 
@@ -81,7 +81,7 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
     Nocedal, Wright (2006), Numerical optimization, section 4.3, for the secular equation.
     """
     d = len(evidence.theta)
-    is_rough = plain(are_few)(objective.ridge, evidence.progress[()], d)
+    is_rough = plain(answers_are_few)(objective.ridge, evidence.progress[()], d)
     with one_thread(d), np.errstate(all="ignore"):
         _solved(objective, settings, evidence, FEW_GOAL if is_rough else settings.goal * tolerance)
 

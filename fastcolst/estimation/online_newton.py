@@ -14,7 +14,7 @@ from fastcolst.estimation.history import History
 from fastcolst.estimation.mle import AUTO_RADIUS
 from fastcolst.estimation.newton import maximise, solve
 from fastcolst.estimation.objective import Objective
-from fastcolst.estimation.prediction import is_inexact
+from fastcolst.estimation.prediction import pass_is_due
 from fastcolst.estimation.protocol import FULL, LEARNED, OVERFLOW, STALE
 from fastcolst.estimation.push import keep, learn_by_push, unlearn
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Settings
@@ -112,7 +112,7 @@ class OnlineNewtonSteps(NamedTuple):
         if progress.learned > self.history:
             return bool(progress.solved < self.history)
         is_over = progress.solved < self.history == progress.learned
-        return is_over or (wanted and is_inexact(self.settings, memory, self.ridge, START_TOLERANCE))
+        return is_over or (wanted and pass_is_due(self.settings, memory, self.ridge, START_TOLERANCE))
 
     def information_factor(self, memory: Any, otherwise: Any) -> Any:
         """S with S'S = H^-1, which pushes and passes keep."""

@@ -1,6 +1,6 @@
 """One pass over all comparisons: the gradient and the information.
 
-When a pass is made is decided in :mod:`fastcolst.estimation.prediction`; who makes it is
+When a pass is made is decided by :func:`fastcolst.estimation.prediction.pass_is_due`; who makes it is
 :mod:`fastcolst.estimation.newton`.
 """
 

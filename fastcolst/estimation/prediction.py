@@ -1,4 +1,7 @@
-"""How far theta is from the maximum, predicted without a pass over the history.
+"""Whether a pass over the history is due: how far theta is from the maximum, predicted without one.
+
+:func:`pass_is_due` decides, whenever theta is wanted. A push too long to predict from makes it due by ``warm`` = 0, or
+by ``remaining`` = inf.
 
 Delta = theta - anchor is the movement since the last pass, M the information with the multiplier's part, e = z'theta a
 margin, and u = 4 F'(0) the unit of margins, with |psi'''| <= 2 kappa u psi''; kappa = 1/2 for the logistic loss of any
@@ -15,7 +18,7 @@ The fields of :class:`fastcolst.estimation.records.Progress` from which the erro
                 certain say nothing of others
     from_built  u |anchor - built|, where built is the theta at which the information was computed: curvatures are off
                 by first order there. It bounds margins far more loosely than reach does, and counts for half
-    remaining   what the last pass left
+    remaining   what the last pass left; inf after a push longer than one standard error
     lag         what the multiplier has changed that the factor does not know
     walked      sum of the squared lengths of the pushes, in squared standard errors
     returned    sum of w (z'Delta)^2 over the new comparisons, in squared standard errors
@@ -41,7 +44,7 @@ import numpy as np
 from fastcolst._blas import SMALL
 from fastcolst._compile import helper
 
-__all__ = ["are_few", "is_inexact", "predicted_error"]
+__all__ = ["answers_are_few", "pass_is_due", "predicted_error"]
 
 FEW_PER_FEATURE = 5
 """Answers for each of many features up to which the likelihood has no maximum of its own, or hardly one."""
@@ -59,23 +62,23 @@ def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[floa
 
 
 @helper
-def are_few(ridge: float, progress: Any, n_features: int) -> bool:
+def answers_are_few(ridge: float, progress: Any, n_features: int) -> bool:
     """Whether answers are so few for many features that, without a ridge, theta is followed by pushes alone. O(1)."""
     return bool(ridge == 0.0 and n_features > SMALL and progress.learned < FEW_PER_FEATURE * n_features)
 
 
 @helper
-def is_inexact(settings: Any, evidence: Any, ridge: float, tolerance: float) -> bool:
+def pass_is_due(settings: Any, evidence: Any, ridge: float, tolerance: float) -> bool:
     """Whether a pass is due. O(1).
 
     It is when comparisons came since the last one, and theta is not warm or its predicted error exceeds the tolerance;
-    while answers are few, when they have grown by a twentieth.
+    while answers are few, when they have grown by a twentieth. As a rule one pass is enough for the solve that follows.
     """
     progress, d = evidence.progress[()], evidence.theta.size
     if progress.solved == progress.learned:
         return False
     if progress.warm == 0:
         return True
-    if are_few(ridge, progress, d):
+    if answers_are_few(ridge, progress, d):
         return bool(20 * (progress.learned - progress.solved) >= max(progress.solved, d))
     return bool(not predicted_error(settings, progress, d)[0] <= tolerance)

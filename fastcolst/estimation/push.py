@@ -9,7 +9,7 @@ import numpy as np
 from fastcolst._compile import helper
 from fastcolst.estimation.history import append, has_room
 from fastcolst.estimation.objective import slope_and_curvature
-from fastcolst.estimation.prediction import are_few
+from fastcolst.estimation.prediction import answers_are_few
 from fastcolst.kernels.linalg import dot, rank_one_inverse, unwhiten, whiten_contrast
 
 __all__ = ["implicit_slope", "keep", "learn_by_push", "push", "unlearn"]
@@ -39,9 +39,10 @@ def keep(history: Any, contrast: Any, share: float, weight: float) -> bool:
 def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, weight: float) -> bool:
     """Learn one comparison, which the history holds already if it keeps it at all, by a push where one will do.
 
-    Returns False, and theta is no longer warm, so that a solve must come next: when it was not warm before; when a push
-    would leave the ball or its boundary; for a new feature, of which a factor without a ridge knows nothing; and for a
-    new scale of a feature on the boundary of the ball that changes with it, unless answers are few.
+    Returns whether one did. Where none will, ``warm`` is cleared, by which a pass is due before theta is wanted: when
+    theta was not warm before; when a push would leave the ball or its boundary; for a new feature, of which a factor
+    without a ridge knows nothing; and for a new scale of a feature on the boundary of the ball that changes with it,
+    unless answers are few.
 
     O(d^2).
     """
@@ -58,7 +59,7 @@ def learn_by_push(objective: Any, evidence: Any, contrast: Any, share: float, we
         return False
     is_new_ball = has_new_scale and objective.scaled and progress.multiplier > 0.0
     if (has_new_feature and objective.ridge == 0.0) or (
-        is_new_ball and not are_few(objective.ridge, progress, contrast.size)
+        is_new_ball and not answers_are_few(objective.ridge, progress, contrast.size)
     ):
         progress.warm = 0
     else:

@@ -63,7 +63,7 @@ def argmax(values: Any) -> int:
 
 @helper
 def perturbed_argmax(utilities: Any, squared_widths: Any, noise: Any, clip: float, work: Any) -> int:
-    """The arm of highest perturbed utility, argmax_i u_i + min(C, max(-C, eps_i)) w_i.
+    """Clip the noise, and return the arm of highest perturbed utility, argmax_i u_i + min(C, max(-C, eps_i)) w_i.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from fastcolst.kernels.bound import TILE, among_equal_labels, any_reaches, kept_
 from fastcolst.kernels.selection import optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.kernels.splitmix import word
 from fastcolst.policies.bound_search import Search, Sight, gathered, search_of
-from fastcolst.policies.colstim import CoLSTIMRule, arms_differ, perturb_arms
+from fastcolst.policies.colstim import CoLSTIMRule, arms_differ, unclipped_noise
 from fastcolst.policies.state import assess, confidence_scale
 
 __all__ = ["colstim_pair"]
@@ -167,7 +167,7 @@ def first_of(agent: Any, raw: Any, contexts: Any, labels: Any, work: Any) -> int
     if not assess(state, contexts, work[:d], utility, square):
         return -1
     scale = confidence_scale(rule, state)
-    perturb_arms(rule, state, raw, scale, noise)
+    unclipped_noise(rule, state, raw, scale, noise)
     best = perturbed_argmax(utility, square, noise, _clip(rule, scale), noise)
     return among_equal_labels(noise, labels, best, tie_key(raw[1]))
 

@@ -78,9 +78,9 @@ class CoLSTIMRule(NamedTuple):
 
         scale = confidence_scale(self, state)
         clip = self.clip if self.clip >= 0.0 else scale
-        perturb_arms(self, state, raw, scale, noise)  # lines 7 to 12
+        unclipped_noise(self, state, raw, scale, noise)  # lines 7 to 12
         key = tie_key(raw[1])
-        first = among_equals(noise, perturbed_argmax(utility, square, noise, clip, noise), key)  # lines 13 and 14
+        first = among_equals(noise, perturbed_argmax(utility, square, noise, clip, noise), key)  # line 13 clips
         second = optimistic_argmax(utility, whitened, first, scale, self.allow_self_duel, noise)  # line 15
         return Choice(first, among_equals(noise, second, word(key)), 0)
 
@@ -90,7 +90,7 @@ class CoLSTIMRule(NamedTuple):
 
 
 @helper
-def perturb_arms(rule: Any, state: Any, raw: Any, scale: float, out: Any) -> None:
+def unclipped_noise(rule: Any, state: Any, raw: Any, scale: float, out: Any) -> None:
     """Noise of every arm, not yet clipped: a variate of its own with probability p_t, otherwise one for all. O(n).
 
     ``raw`` and ``scale`` are the round's numbers and its c1; ``out`` (n,) float64 is overwritten.

@@ -17,7 +17,7 @@ from fastcolst._registry import register
 from fastcolst.kernels.pool import squared_distances
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.kernels.splitmix import word
-from fastcolst.policies.colstim import CoLSTIMRule, perturb_arms, perturbed_fields, theorem_constants
+from fastcolst.policies.colstim import CoLSTIMRule, perturbed_fields, theorem_constants, unclipped_noise
 from fastcolst.policies.parameters import Comparison, Coupling, Estimator, Exploration, Seed, Widths
 from fastcolst.policies.protocol import NOT_FINITE, Choice
 from fastcolst.policies.stages.descent import (
@@ -124,7 +124,7 @@ def _confident_pair(
     scale = confidence_scale(rule, state)
     clip = rule.clip if rule.clip >= 0.0 else scale
     noise, label = arms[NOISE], arms[LABEL]
-    perturb_arms(rule, state, raw, scale, noise[:n])
+    unclipped_noise(rule, state, raw, scale, noise[:n])
     for j in range(size):
         noise[j] = noise[int(label[j])]
     key, values = tie_key(raw[1]), arms[VALUES][:size]
