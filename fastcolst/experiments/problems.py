@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import check_memory, choice, count, feature_rows, looked_at, real_numbers, whole_number
-from fastcolst._compile import registered
+from fastcolst._compile import direct, registered
 from fastcolst._registry import table_of
 from fastcolst.comparison import comparison_model
 from fastcolst.experiments.laws import Contexts, GivenContexts, InBall, OwnLaw, RoundAfterRound, fill_chunk
@@ -83,6 +83,7 @@ class Run:
         self._left = math.inf if scenario.n_rounds is None else scenario.n_rounds
         m = min(LARGEST_CHUNK, max(1, CHUNK_BYTES // (8 * d * n)))
         self._chunk = Chunk(np.empty((m, d, n)), np.empty((m, n)), np.empty(m), np.empty(m))
+        self._fill: Any = None
 
     @property
     def chunk_rounds(self) -> int:
@@ -94,7 +95,10 @@ class Run:
         if n_rounds > self._left - self._rounds:
             raise ValueError(f"n_rounds is {n_rounds}; of {self._left} rounds {self._left - self._rounds} are left")
         chunk = self._chunk if n_rounds == self.chunk_rounds else Chunk(*(array[:n_rounds] for array in self._chunk))
-        fill_chunk(self._law, self._model, self._linear, *self._rngs, chunk)
+        arguments = self._law, self._model, self._linear, *self._rngs, chunk
+        if self._fill is None:
+            self._fill = direct(fill_chunk, *arguments)  # the types of later chunks are those of this one
+        self._fill(*arguments)
         self._truth.evaluate(chunk, self._rounds)
         self._rounds += n_rounds
         return chunk

@@ -261,14 +261,12 @@ def first_wins(chunk: Any, r: int, first: int, second: int) -> bool:
 
 
 @kernel
-def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
+def play(agent: Any, chunk: Any, trace: Any) -> int:
     """Play a chunk of simulated rounds: draw, choose, duel, add up regret, learn.
 
     Parameters
     ----------
-    agent : the policy's rule and state
-    rng : numpy.random.Generator
-        The policy's own stream.
+    agent : the policy's rule, state and generator
     chunk : Chunk
         m rounds of a problem.
     trace : (m + 1, 3) or (m + 1, 5) float64
@@ -303,7 +301,7 @@ def play(agent: Any, rng: Any, chunk: Any, trace: Any) -> int:
         if exploration_end_is_due(counters) or estimate_is_stale(state, rule, counters.exploration_end >= 0):
             return r
         contexts = chunk.contexts[r]
-        draw(rule, rng, raw)
+        draw(rule, agent.rng, raw)
         choice = select(rule, state, contexts, raw, work)
         first, second = choice.first, choice.second
         if first < 0:

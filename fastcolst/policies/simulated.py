@@ -144,7 +144,7 @@ class Simulated:
                 chunk = chunk._replace(contexts=np.pad(chunk.contexts, ((0, 0), (0, 1), (0, 0))))
             while True:
                 rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
-                more = play(self._agent, self._rng, rest, trace[played:])
+                more = play(self._agent, rest, trace[played:])
                 if more < 0:
                     raise no_pair(self._rule, self._chosen.item() + 1, n)
                 played += more
