@@ -13,6 +13,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import c_colstim
 import numpy as np
 import numpy_colstim
 from scipy.linalg import blas
@@ -83,6 +84,40 @@ def numpy_loop(horizon: int) -> Callable[[], Any]:
     return lambda: numpy_colstim.simulate(theta, N, horizon, rng)
 
 
+def c_loop(loop: Callable[[int, int, list[float]], float], horizon: int) -> Callable[[], Any]:
+    """The same simulation in C, see :mod:`c_colstim`."""
+    theta = fc.Scenario.hard(n_arms=N, n_features=D).start(1, 0).theta.tolist()
+    return lambda: loop(horizon, 1, theta)
+
+
+class BoundRounds:
+    """A policy among bound arms past its exploration, which learns in every round; and one sum over their features."""
+
+    def __init__(self, n: int, d: int) -> None:
+        self.contexts = np.random.default_rng(0).normal(size=(n, d)) * (4.0 / d) ** 0.5
+        self.policy = fc.CoLSTIM(
+            d, estimator="sgd", ridge=1.0, exploration_rounds=20, horizon=100_000, allow_self_duel=False, rng=1
+        )
+        self.arms, self.theta, self.rng = self.policy.bind(self.contexts), np.ones(d) / d**0.5, np.random.default_rng(2)
+        for _ in range(30):
+            self.round()
+
+    def round(self) -> None:
+        """Choose and learn once."""
+        duel = self.arms.select()
+        self.policy.update(duel, bool(duel.contrast @ self.theta + self.rng.logistic() > 0.0))
+
+
+def bound_round(n: int, d: int) -> Callable[[], Any]:
+    """A round among bound arms."""
+    return BoundRounds(n, d).round
+
+
+def sum_over_features(n: int, d: int) -> Callable[[], Any]:
+    """One sum over the features of all arms."""
+    return (np.random.default_rng(0).normal(size=(n, d)) * (4.0 / d) ** 0.5).sum
+
+
 class Served:
     """A policy object past its exploration, and contexts to choose from in turn."""
 
@@ -137,6 +172,11 @@ def rounds() -> Iterator[Measure]:
     loop = ("a NumPy loop, SGD", partial(numpy_loop, 10_000), 10_000)
     for estimator, limit in (("sgd", 1 / 12), ("online-newton", 1 / 8), ("mle", 1 / 8)):
         yield Measure(f"simulated, {estimator}, n = {N}, d = {D}", partial(fused, estimator), 100_000, *loop, limit)
+    for told, sizes_known, limit in (("told its sizes", False, 1.5), ("with its sizes compiled in", True, 2.5)):
+        made = c_colstim.compiled(N, D, sizes_known)
+        if made is not None:
+            in_c = (f"a C loop, {told}", partial(c_loop, made, 50_000), 50_000)
+            yield Measure(f"simulated, sgd, n = {N}, d = {D}", partial(fused, "sgd", 50_000), 50_000, *in_c, limit)
     for n, d, estimator in ((N, D, "sgd"), (N, D, "mle"), (4, 5, "sgd")):
         make = partial(served_rounds, n, d, estimator)
         yield Measure(f"select and update, {estimator}, n = {n}, d = {d}", make, 64, *loop)
@@ -159,6 +199,13 @@ def many_features() -> Iterator[Measure]:
         for estimator, limit in (("sgd", 1.2), ("online-newton", 2.0), ("mle", 2.5)):
             make = partial(served_rounds, 64, d, estimator, ridge=1.0, exploration_rounds=10)
             yield Measure(f"select and update, {estimator}, ridge 1, n = 64, d = {d}", make, 64, *work, limit)
+
+
+def bound_arms() -> Iterator[Measure]:
+    """A round among fixed arms, numbers for the noise included; every round teaches something."""
+    for n, d in ((100_000, 10), (100_000, 50), (1_000_000, 10)):
+        one_sum = ("one sum over their features", partial(sum_over_features, n, d), 1)
+        yield Measure(f"bound arms, sgd, n = {n:,}, d = {d}", partial(bound_round, n, d), 1, *one_sum, 6.0)
 
 
 def refits(n: int = 2_000, d: int = D) -> Iterator[Measure]:

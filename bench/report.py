@@ -178,6 +178,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], Iterable[measures.Measure]]]] = {
     "rounds": ("A round", measures.rounds),
     "prices": ("The exact estimate beside SGD", measures.prices),
     "many": ("Many features", measures.many_features),
+    "bound": ("Many arms that stay", measures.bound_arms),
     "refits": ("Beside fitting anew", measures.refits),
 }
 
@@ -196,7 +197,8 @@ def main(arguments: Sequence[str]) -> int:
     with threadpool_limits(1):
         for name, (title, found) in SECTIONS.items():
             if name in wanted:
-                kept[name] = rows_of(found(), options.turns)
+                turns = options.turns * (12 if name == "bound" else 1)  # of one round each
+                kept[name] = rows_of(found(), turns)
                 text += [f"## {title}", table(HEAD, kept[name])]
         if "growth" in wanted:
             grown = growth(max(options.turns // 3, 1))

@@ -170,6 +170,7 @@ def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
         kappa=kappa,
         remaining=remaining,
         from_built=unit * _length(theta - built, scales),
+        leverage=max(start.leverage, 4.0 * len(theta) / unit**2 if objective.ridge == 0.0 else 0.0),
         moved=0.0,
         reach=0.0,
         lag=0.0,

@@ -15,7 +15,8 @@ The fields of :class:`fastcolst.estimation.records.Progress` from which the erro
     moved       |Delta|_M
     reach       bound of u max_k |z_k'Delta|: u times the smaller of sqrt(leverage/n) |Delta|_M, with the largest
                 n z'M^-1 z that a push has seen, and sqrt(sum (max|z_k| Delta_k)^2): leverages of days when answers were
-                certain say nothing of others
+                certain say nothing of others. No push sees those that a cold start solves: without a ridge their w
+                z'M^-1 z add up to d, with w up to u^2/4, so that 4 d/u^2 is the least that counts
     from_built  u |anchor - built|, where built is the theta at which the information was computed: curvatures are off
                 by first order there. It bounds margins far more loosely than reach does, and counts for half
     remaining   what the last pass left; inf after a push longer than one standard error
