@@ -83,6 +83,19 @@ def test_standard_errors_are_those_of_a_fit_where_arms_are_about_as_good() -> No
         assert np.linalg.norm(fit.theta) < 0.5
 
 
+@pytest.mark.parametrize(("exploration_rounds", "most"), [("auto", 15), (10, 10)])
+def test_a_summary_says_for_how_long_pairs_are_random(exploration_rounds: Any, most: int) -> None:
+    policy = fc.CoLSTIM(3, estimator="sgd", exploration_rounds=exploration_rounds, rng=1)
+    contexts = np.random.default_rng(0).normal(size=(5, 3))
+    for _ in range(2):
+        policy.update(policy.select(contexts), True)
+    assert policy.summary().exploring == most - 2
+    assert f"random for {most - 2} rounds more" in str(policy.summary())
+    while policy.status == "exploring":
+        policy.update(policy.select(contexts), True)
+    assert policy.summary().exploring == 0 and "random" not in str(policy.summary())
+
+
 def test_features_without_names_are_numbers() -> None:
     policy = fc.CoLSTIM(2, estimator="sgd", ridge=1.0)
     assert policy.summary().names == (0, 1) and "1 round," not in str(policy.summary())

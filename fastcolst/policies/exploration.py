@@ -7,7 +7,7 @@ from typing import Any
 
 from fastcolst._checks import brief, count, plain_text
 
-__all__ = ["UNKNOWN", "exploration_of", "long_exploration"]
+__all__ = ["UNKNOWN", "exploration_of", "long_exploration", "rounds_left"]
 
 UNKNOWN = 2**62
 """tau as long as the number of arms is not known."""
@@ -54,3 +54,9 @@ def long_exploration(parameters: Mapping[str, Any], counters: Any) -> str:
         f"the exploration is n_features * n_arms = {tau} rounds of random pairs, more than {than}; "
         "exploration_rounds='auto' ends it as soon as the Gram matrix is well conditioned, a number after so many"
     )
+
+
+def rounds_left(counters: Any) -> int:
+    """Rounds of random pairs that are left at most, while a policy explores; 0 where nobody knows."""
+    tau = int(counters["exploration_rounds"])
+    return 0 if tau == UNKNOWN else max(tau - int(counters["chosen"]) - int(counters["logged"]), 0)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst.comparison import pdf
+from fastcolst.policies.exploration import rounds_left
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.simulated import Simulated
 
@@ -30,6 +31,9 @@ class Summary:
     rounds, duels, self_duels, pending, logged : int
         Rounds in which arms were chosen, answers learned, rounds that showed an arm against itself (since the last
         fork, and in simulations not counted), duels that wait, comparisons from logs.
+    exploring : int
+        Rounds for which pairs are random yet at most, a number that is unknown as 0; ``exploration_rounds="auto"`` ends
+        as soon as the Gram matrix is well conditioned.
     names : tuple of hashables
         The features', or 0, 1, ... where they have no names; empty for policies without an estimate.
     theta : (d,) float64
@@ -59,6 +63,7 @@ class Summary:
     self_duels: int
     pending: int
     logged: int
+    exploring: int
     names: tuple[Hashable, ...]
     theta: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
@@ -80,7 +85,8 @@ class Summary:
     def _counts(self) -> str:
         counts = {"round": self.rounds, "duel": self.duels, "self-duel": self.self_duels}
         told = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items()]
-        return f"status {self.status}: {', '.join(told)}, {self.pending} pending, {self.logged} logged"
+        left = f"; pairs are random for {self.exploring} rounds more at most" if self.exploring else ""
+        return f"status {self.status}: {', '.join(told)}, {self.pending} pending, {self.logged} logged{left}"
 
     def _table(self) -> list[tuple[str, str, str]]:
         rows = zip(self.names, self.theta, self.standard_errors, strict=True)
@@ -129,6 +135,7 @@ class Summarised(Simulated):
                 self._pending.n_self_duels,
                 len(self._pending),
                 int(counters["logged"]),
+                rounds_left(counters) if self._is_exploring else 0,
                 self._names if is_named else tuple(range(len(theta))),
                 theta,
                 errors,
