@@ -66,6 +66,8 @@ def test_a_second_process_compiles_nothing(warm):
         "count_contrast",
         "fill_latent",
         "slopes_and_curvatures",
+        "trust_of",
+        "uncount_contrast",
     }
     assert unused == rare | of_bound_arms
     assert first["misses"]["choose"] == first["misses"]["learn_answer"] == first["misses"]["play"] == 1

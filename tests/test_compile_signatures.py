@@ -138,7 +138,11 @@ def used_cleanly() -> None:
     fc.fit([["a", "b"], ["b", "c"], ["c", "a"]], np.array([1.0, 0.0, 1.0]), ridge=1.0, clusters=[0, 1, 2])
     scored = fc.ScoredArms(CONTEXTS[np.newaxis], [[1.0, 2.0, 3.0]], comparison=fc.BradleyTerry(1.0))
     fc.simulate({"policy": fc.CoLSTIM(2, n_arms=3, rng=1, **SMALL_MODELS, **CONSTANTS)}, scored, 5, rng=1)
-    fc.CoLSTIM(2, n_arms=3, rng=1, allow_self_duel=False, **SMALL_MODELS, **CONSTANTS).select_batch(CONTEXTS, size=5)
+    safe = {**SMALL_MODELS, **CONSTANTS, "allow_self_duel": False}
+    fc.CoLSTIM(2, n_arms=3, rng=1, **safe).select_batch(CONTEXTS, size=5)
+    counting = fc.CoLSTIM(2, n_arms=3, rng=1, count_pending=True, robust=0.5, **safe)
+    for duel in counting.select_batch(CONTEXTS, size=5)[1:]:
+        counting.discard(duel)
     assert {name for name, n in signatures().items() if n == 0} <= OF_MANY
 
 

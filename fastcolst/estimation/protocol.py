@@ -6,6 +6,7 @@ others are optional, and the functions of this module, through which all go, kno
 
 - in kernels ``is_stale(memory, wanted)``, whether theta must be refreshed first, ``doubt(memory)``, and
   ``information_factor(memory, otherwise)``, without which rules that choose by the information refuse the estimator;
+  and ``weigh(factor, contrast, work)``, by how much a comparison counts;
 - in Python ``refresh(model, memory)``, which brings theta up to date; ``grown(memory, n)``, the memory with room for n
   more comparisons, for an estimator that keeps them; ``status(memory)``, how the estimate stands, in a word;
   ``audit(model, memory)``, the distance of theta from what it approximates, in standard errors; and
@@ -53,6 +54,7 @@ __all__ = [
     "new_memory",
     "refresh",
     "status",
+    "weigh",
     "without",
 ]
 
@@ -113,6 +115,15 @@ def information_factor(self: Any, memory: Any, otherwise: Any) -> Any:
     an estimator without this method gets: kernels are compiled for it too where a rule asks for H only sometimes.
     """
     return otherwise
+
+
+@generic
+def weigh(self: Any, factor: Any, contrast: Any, work: Any) -> float:
+    """By how much the weight of a comparison is multiplied, from S with S'S = M^-1 before it; 1 without this method.
+
+    ``contrast`` (d,) is z, ``work`` (d,) is overwritten.
+    """
+    return 1.0
 
 
 # --- asked by Python alone --------------------------------------------------------------------------------------

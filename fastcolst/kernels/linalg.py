@@ -23,6 +23,7 @@ __all__ = [
     "gram_norm",
     "inverse_factor",
     "rank_one_inverse",
+    "remove_contrast",
     "squared_widths",
     "unwhiten",
     "utilities",
@@ -257,6 +258,38 @@ def add_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> None:
         for j in range(contrast.size):
             gram[i, j] += contrast[i] * contrast[j]
     rank_one_inverse(factor, work[0], work[1])
+
+
+@helper
+def remove_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> bool:
+    """Take z z' out of a Gram matrix M and of the factor S of its inverse, if that costs no digits.
+
+    Returns False, and nothing is changed, where M would lose more than half of itself in some direction.
+
+    The recurrence of :func:`rank_one_inverse` with the signs of a subtraction, from p = S z: t_k = t_{k-1} - p_k^2,
+    S_k <- sqrt(t_{k-1}/t_k) (S_k + (p_k/t_{k-1}) w). What it ends with is t_d = 1 - z'M^-1 z, which must not be small.
+
+    ``gram`` and ``factor`` (d, d) float64 are changed, ``contrast`` (d,) float64 is z; ``work`` (2, d) float64 is
+    overwritten. O(d^2).
+    """
+    whitened, total = work[0], work[1]
+    if not whiten_contrast(factor, contrast, whitened) <= 0.5:
+        return False
+    before = 1.0
+    for k in range(contrast.size):
+        for i in range(contrast.size):
+            gram[k, i] -= contrast[k] * contrast[i]
+        p = whitened[k]
+        after = before - p * p
+        stretch = np.sqrt(before / after)
+        share = p / before
+        total[k] = 0.0
+        for i in range(k + 1):
+            s = factor[k, i]
+            factor[k, i] = stretch * (s + share * total[i])
+            total[i] += p * s
+        before = after
+    return True
 
 
 def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:

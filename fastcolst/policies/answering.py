@@ -12,12 +12,12 @@ from fastcolst._checks import brief, looked_at, outcome, positive_numbers
 from fastcolst._compile import direct
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW
+from fastcolst.policies.counting import Counted, Counting
 from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import learn_answer
 from fastcolst.policies.learned import Learned, checked_rater
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
-from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Answering", "AtWork", "is_tiny", "overflow"]
 
@@ -62,7 +62,7 @@ def is_tiny(contrast: NDArray[np.float64]) -> bool:
     return bool(sizes.min(initial=np.inf) < SMALLEST_SIZE and sizes.max(initial=0.0) < 1.0 / SMALLEST_SIZE)
 
 
-class Answering(Simulated):
+class Answering(Counting):
     """What a policy does with a batch of answers."""
 
     _pending: Pending
@@ -149,19 +149,27 @@ class Answering(Simulated):
     def _learn(self, asked: Asked, share: float, weight: float, rater: str | int | None) -> None:
         """Learn one answer, and note who gave it."""
         contrast = shown_first(asked.contrast) if self._position else asked.contrast
-        while True:
-            if self._direct_learn is None:
-                values = asked.code, asked.n_arms, contrast, share, weight
-                self._direct_learn = direct(learn_answer, self._agent, *values)
-            code = self._direct_learn(self._agent, asked.code, asked.n_arms, contrast, share, weight)
-            if code == LEARNED:
-                break
-            if code == OVERFLOW:
-                self._answering = None
-                raise overflow(asked.duel, weight)
-            self._make_ready(code, 1)
+        counts, counted = asked.weight * weight, self._take_counted() if self._counts_pending else None
+        try:
+            while True:
+                if self._direct_learn is None:
+                    values = asked.code, asked.n_arms, contrast, share, counts
+                    self._direct_learn = direct(learn_answer, self._agent, *values)
+                code = self._direct_learn(self._agent, asked.code, asked.n_arms, contrast, share, counts)
+                if code == LEARNED:
+                    break
+                if code == OVERFLOW:
+                    self._answering = None
+                    raise overflow(asked.duel, weight)
+                self._make_ready(code, 1)
+        except Exception:  # nothing was learned
+            if counted is not None:
+                self._counted = counted
+            raise
         if self._n_kept is not None:
             self._learned.note(asked.duel.round, share, rater, self._n_kept.item())
+        if counted is not None and not self._is_informed:  # every answer changes all of H
+            self._counted = self._counted_after(counted, asked, weight - 1.0)
 
     def _end_interrupted(self) -> int:
         """End an update that Ctrl-C stopped: where the kernel had learned the answer, note that.
@@ -180,6 +188,7 @@ class Answering(Simulated):
     def _learn_unasked(self) -> None:
         self._end_interrupted()
         self._is_noted = False
+        self._take_counted()
 
     def _catch_up(self) -> None:
         """Note whose all rows of the history are: those of which nothing is noted are no answers to duels."""
@@ -198,14 +207,19 @@ class Answering(Simulated):
             )
         return name
 
-    def _kept(self) -> tuple[Any, float, int]:
+    def _kept(self) -> tuple[Any, float, int, Counted | None]:
         """All that learning changes, to go back to."""
         self._end_interrupted()
-        return snapshot(self._state), self._largest, len(self._learned.rounds)
+        counted = self._counted
+        if counted is not None:
+            self._counted = counted.copied()
+        return snapshot(self._state), self._largest, len(self._learned.rounds), counted
 
-    def _go_back(self, kept: tuple[Any, float, int]) -> None:
+    def _go_back(self, kept: tuple[Any, float, int, Counted | None]) -> None:
         """Forget what was learned since."""
-        before, self._largest, n_noted = kept
+        before, self._largest, n_noted, counted = kept
+        if self._counts_pending:
+            self._counted = counted
         self._is_noted = False
         self._learned.rewind(n_noted)
         rewind(before)

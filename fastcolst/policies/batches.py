@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import as_array, brief, count
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.policies.arms import Arms, arms_of
+from fastcolst.policies.counting import Counting
 from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.pending import Pending
-from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Batches"]
 
 
-class Batches(Simulated):
+class Batches(Counting):
     """A policy's choice of several duels at once."""
 
     _pending: Pending
@@ -33,8 +33,8 @@ class Batches(Simulated):
 
         Each is a round with a token of its own, and is answered like any other. In the Gram matrix M of the later
         choices the pairs that were chosen before count as if they were answered, so that uncertainty leads each to
-        something else; theta stays, and M is afterwards what it was, to the last bit. Policies that know arms by their
-        index have no M.
+        something else; theta stays, and M is afterwards what it was, to the last bit, unless ``count_pending=True``
+        leaves the pairs in it until they are answered. Policies that know arms by their index have no M.
 
         Parameters
         ----------
@@ -86,6 +86,8 @@ class Batches(Simulated):
         before, noise = snapshot(self._state), self._rng.bit_generator.state
         drawn = self._buffers.drawn_for.copy(), self._buffers.raw.copy()
         book = self._pending.kept()
+        if self._counted is not None:
+            self._counted = self._counted.copied()  # to go back to the other
         try:
             self._pending.begin_copies()
             chosen = self._choose_all(rounds)
@@ -109,7 +111,7 @@ class Batches(Simulated):
                 if chosen and self._is_exploring:
                     self._end_exploration()
                 # random pairs need no M, and its first inverse must be of what was learned
-                if not self._is_exploring:
+                if not (self._is_exploring or self._counts_pending):
                     kept = kept or [(matrix, matrix.copy()) for matrix in self._matrices()]
                     for asked in chosen[n_counted:]:
                         if not asked.duel.is_self:  # whose answer would change nothing

@@ -149,7 +149,7 @@ class CoLSTIM(LinearPolicy):
         d/sqrt(t - tau) log(d T)); a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
     allow_self_duel
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
-    widths, position, features
+    widths, position, count_pending, robust, features
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
@@ -202,6 +202,8 @@ class CoLSTIM(LinearPolicy):
         allow_self_duel: bool = True,
         widths: Widths = "gram",
         position: bool = False,
+        count_pending: bool = False,
+        robust: float | None = None,
         features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,

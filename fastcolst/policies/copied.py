@@ -16,7 +16,9 @@ from fastcolst.streams import FORK, entropy_of, label_key
 
 __all__ = ["Copied"]
 
-MADE_ANEW = frozenset({"_agent", "_answered", "_chosen", "_direct_choose", "_direct_learn", "_lock", "_n_kept"})
+MADE_ANEW = frozenset(
+    {"_agent", "_answered", "_at_once", "_chosen", "_direct_choose", "_direct_learn", "_lock", "_n_kept", "_sight"}
+)
 """Attributes that a copy has of its own."""
 
 

@@ -212,13 +212,14 @@ class Asked(NamedTuple):
     """A duel that waits for its answer.
 
     code: what :func:`fastcolst.policies.kernels.choose` returned for so many arms. contrast (d,) float64: not the one
-    that the duel shows, to which its holder can write.
+    that the duel shows, to which its holder can write. weight: that of an ordinary answer, see ``robust``.
     """
 
     duel: Duel
     code: int
     n_arms: int
     contrast: NDArray[np.float64]
+    weight: float
 
 
 class Draft(Shown):

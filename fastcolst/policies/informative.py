@@ -199,7 +199,7 @@ class Informative(LinearPolicy):
         again by their features. (Random pairs, without a ridge, may repeat.)
     exploration_rounds
         As in :data:`fastcolst.policies.parameters.INFORMED`.
-    position, features, max_pending
+    position, count_pending, robust, features, max_pending
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     rng : int, SeedSequence, Generator or None
         Source of the order in which equal pairs come, and of random pairs; see :func:`fastcolst.streams.entropy_of`.
@@ -259,6 +259,8 @@ class Informative(LinearPolicy):
         repeats: bool = True,
         exploration_rounds: Exploration = None,
         position: bool = False,
+        count_pending: bool = False,
+        robust: float | None = None,
         features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst.comparison import weight
+from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import check_information, information_factor
 from fastcolst.policies.columns import features_of
+from fastcolst.policies.counting import Counting
 from fastcolst.policies.duel import Asked
-from fastcolst.policies.kernels import count_contrast
+from fastcolst.policies.kernels import agent_is_stale, count_contrast, uncount_contrast
+from fastcolst.policies.learned import add_rows
 from fastcolst.policies.position import shown_first
 
 __all__ = ["Informing"]
@@ -20,7 +23,7 @@ MOST_AT_ONCE = 2**22
 """Pairs whose distances are held at once."""
 
 
-class Informing:
+class Informing(Counting):
     """Widths, and what follows from them."""
 
     needs_information: ClassVar[bool] = False
@@ -39,7 +42,8 @@ class Informing:
     def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
         """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
 
-        With ``widths="information"`` H^-1 stands for M^-1. With ``ridge=0`` M is inverted for the first time when the
+        With ``widths="information"`` H^-1 stands for M^-1, and with ``count_pending=True`` pairs that wait count in
+        both. With ``ridge=0`` M is inverted for the first time when the
         exploration ends, or with ``exploration_rounds="auto"`` after n_features comparisons.
         """
         given = features_of("contexts", contexts, "(n_arms, n_features)")
@@ -48,7 +52,10 @@ class Informing:
             if not self._state.counters["factored"]:
                 return np.full(len(rows), np.inf)
             by_information = self._parameters.get("widths") == "information"
-            factor = self._information_factor(self._estimate()) if by_information else self._state.factor
+            if self._pairs_count():
+                factor = self._known_matrices()[2 if by_information else 1]
+            else:
+                factor = self._information_factor(self._estimate()) if by_information else self._state.factor
             widths: NDArray[np.float64] = np.linalg.norm(rows @ self._of_features(factor).T, axis=1)
             return widths
 
@@ -114,10 +121,13 @@ class Informing:
     # --- several choices at once ------------------------------------------------------------------------------
 
     def _matrices(self) -> list[NDArray[np.float64]]:
-        if not self._is_informed:
-            return [self._state.gram, self._state.factor]
-        self._refresh_estimate()  # as the next choice would: what is put back afterwards must go with theta
-        return [self._state.gram, self._state.factor, self._information_factor(self._state.memory)]
+        if self._is_informed:
+            self._refresh_estimate()  # as the next choice would: what is put back afterwards must go with theta
+        return self._matrices_of(self._state)
+
+    def _matrices_of(self, state: Any) -> list[NDArray[np.float64]]:
+        told = [self._information_factor(state.memory)] if self._is_informed else []
+        return [state.gram, state.factor, *told]
 
     def _count_on(self, asked: Asked) -> None:
         self._count_in(self._state.gram, self._state.factor, self._state.memory, asked)
@@ -125,10 +135,49 @@ class Informing:
     def _count_in(self, gram: Any, factor: Any, memory: Any, asked: Asked) -> None:
         """Count a duel in M and its factor, and in H where the policy chooses by it, as if it was answered."""
         contrast, scratch = shown_first(asked.contrast) if self._position else asked.contrast, self._state.scratch
-        count_contrast(gram, factor, contrast, scratch)
+        count_contrast(gram, factor, np.sqrt(asked.weight) * contrast, scratch)
         if self._is_informed:
-            told = np.sqrt(float(weight(self._rule.model, float(memory.theta @ contrast)))) * contrast
-            count_contrast(np.zeros_like(gram), self._information_factor(memory), told, scratch)
+            tells = asked.weight * float(weight(self._rule.model, float(memory.theta @ contrast)))
+            count_contrast(np.zeros_like(gram), self._information_factor(memory), np.sqrt(tells) * contrast, scratch)
+
+    # --- pairs that wait --------------------------------------------------------------------------------------
+
+    def _known_matrices(self) -> list[NDArray[np.float64]]:
+        """What the next choice goes by, :meth:`_matrices_of`: copies, if need be, since reading must change nothing."""
+        state = self._state
+        if not self._pairs_count():
+            return self._matrices_of(state)
+        if self._counted is not None:
+            return self._counted.matrices
+        if self._is_informed and agent_is_stale(self._agent):
+            state = snapshot(state)
+            state.refresh_estimate(self._rule)
+        return self._with_waiting(state)
+
+    def _factor_for(self, note: int, matrices: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+        return matrices[1]
+
+    def _count_beside(self, state: Any, duels: list[Asked], times: float) -> bool:
+        return self._count_rows(state.gram, state.factor, state.memory, *self._rows_of(duels, times))
+
+    def _rows_of(self, duels: list[Asked], times: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What duels that count so many times add to M: contrasts (m, d), and weights (m,), negative to take out."""
+        rows = np.array([asked.contrast for asked in duels])
+        weights = times * np.array([asked.weight for asked in duels])
+        return shown_first(rows) if self._position else rows, weights
+
+    def _count_rows(
+        self, gram: Any, factor: Any, memory: Any, rows: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> bool:
+        """Count contrasts in M and its factor, and in H where the policy chooses by it."""
+        work = np.empty((3, len(gram)))
+        if weights[0] < 0.0:
+            return bool(uncount_contrast(gram, factor, np.sqrt(-weights[0]) * rows[0], work[:2]))
+        add_rows(rows, weights, gram, factor, work)
+        if self._is_informed:
+            tells = [float(weight(self._rule.model, float(margin))) for margin in rows @ memory.theta]
+            add_rows(rows, weights * tells, np.zeros_like(gram), self._information_factor(memory), work)
+        return True
 
     if TYPE_CHECKING:  # what a policy has besides
 

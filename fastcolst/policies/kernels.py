@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fastcolst._compile import helper, kernel
 from fastcolst.comparison import cdf
 from fastcolst.estimation.protocol import LEARNED, STALE, doubt
-from fastcolst.kernels.linalg import add_contrast
+from fastcolst.kernels.linalg import add_contrast, remove_contrast
 from fastcolst.kernels.selection import all_moderate
 from fastcolst.policies.protocol import (
     LOGGED,
@@ -45,6 +45,7 @@ __all__ = [
     "learn_answer",
     "learn_log",
     "play",
+    "uncount_contrast",
 ]
 
 
@@ -173,6 +174,12 @@ def choose(agent: Any, contexts: Any, largest: float, buffers: Any) -> int:
 def count_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> None:
     """Count a contrast in M as one answer would; see :func:`fastcolst.kernels.linalg.add_contrast`. O(d^2)."""
     add_contrast(gram, factor, contrast, work)
+
+
+@kernel
+def uncount_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> bool:
+    """Take a contrast out of M again; see :func:`fastcolst.kernels.linalg.remove_contrast`. O(d^2)."""
+    return remove_contrast(gram, factor, contrast, work)
 
 
 @kernel

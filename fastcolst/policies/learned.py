@@ -299,6 +299,7 @@ class Remembering:
     def _explore_anew(self) -> None:
         """Count an answer less, and go on exploring where M is not invertible any longer."""
         state = self._state
+        self._take_counted()
         counters, is_known = state.counters, bool(state.factor.any())
         counters["answered"] -= 1
         if counters["factored"] and not is_known:
@@ -313,5 +314,7 @@ class Remembering:
         def _start(self, rule: Any, state: Any) -> None: ...
 
         def _catch_up(self) -> None: ...
+
+        def _take_counted(self) -> Any: ...
 
         def _largest_allowed(self) -> float: ...

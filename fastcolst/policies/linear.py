@@ -19,11 +19,19 @@ from fastcolst.policies.answering import is_tiny
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
 from fastcolst.policies.informing import Informing
-from fastcolst.policies.kernels import Buffers, agent_is_stale, count_contrast, decoded, learn_log
-from fastcolst.policies.learned import Remembering
+from fastcolst.policies.kernels import (
+    Buffers,
+    agent_is_stale,
+    count_contrast,
+    decoded,
+    learn_log,
+    uncount_contrast,
+)
+from fastcolst.policies.learned import Remembering, add_rows
 from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCKED_IN, is_justified
 from fastcolst.policies.mapped import Mapped
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
+from fastcolst.policies.robust import trust_of
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 from fastcolst.policies.status import SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE, STATUS_WARNINGS
 from fastcolst.policies.summary import standard_errors
@@ -53,6 +61,10 @@ class LinearPolicy(Informing, Remembering, Mapped):
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
         self._position = answer(self._parameters.get("position", False), "position")
+        self._counts_pending = answer(self._parameters.get("count_pending", False), "count_pending")
+        alpha = self._parameters.get("robust")
+        self._alpha = None if alpha is None else number("robust", alpha, positive=True)
+        self._counted = self._owned = None
         d = self._n_features + self._position
         check_memory("n_features", self._n_features, 8 * MATRICES * d * d)
         try:
@@ -187,7 +199,7 @@ class LinearPolicy(Informing, Remembering, Mapped):
         n_learned = 0
         try:
             while n_learned < len(contrasts):
-                code, n = learn_log(self._agent, *(column[n_learned:] for column in columns))
+                code, n = learn_log(self._at_once, *(column[n_learned:] for column in columns))
                 n_learned += n
                 if code == OVERFLOW:
                     size, way = ("small", "up") if is_tiny(contrasts[n_learned]) else ("large", "down")
@@ -240,9 +252,12 @@ class LinearPolicy(Informing, Remembering, Mapped):
 
     @property
     def gram(self) -> NDArray[np.float64]:
-        """M, the sum of z z' over what was learned plus the ridge, (n_features, n_features) float64; a copy."""
+        """M, the sum of w z z' over what was learned plus the ridge, (n_features, n_features) float64; a copy.
+
+        With ``count_pending=True`` pairs that wait for their answer are in it.
+        """
         with self._lock:
-            return self._of_features(self._state.gram[: self._n_features]).copy()
+            return self._of_features(self._known_matrices()[0][: self._n_features]).copy()
 
     @property
     def position_advantage(self) -> PositionAdvantage:
@@ -422,6 +437,8 @@ class LinearPolicy(Informing, Remembering, Mapped):
 
     def _end_exploration(self) -> bool:
         due = bool(end_exploration(self._state))
+        if due:
+            self._take_counted()  # pairs count from now on, or in more stages
         if due and self._state.counters["factored"]:
             self._largest = self._largest_allowed()
         self._is_exploring = bool(self._state.counters["exploration_end"] < 0)
@@ -469,5 +486,11 @@ class LinearPolicy(Informing, Remembering, Mapped):
         twin._learn_log(row, np.ones(1), np.empty(1))
         twin._refresh_estimate()
         twin.probability(*np.zeros((2, 1, self._n_inputs or 1)))
-        square = np.eye(row.size)
-        count_contrast(square, square.copy(), row[0], np.zeros((2, row.size)))
+        square, work = np.eye(row.size), np.zeros((3, row.size))
+        if self._counts_pending:
+            add_rows(row, np.ones(1), square, square.copy(), work)
+            uncount_contrast(square, square.copy(), row[0], work[:2])
+        else:
+            count_contrast(square, square.copy(), row[0], work[:2])
+        if self._alpha is not None:
+            trust_of(self._alpha, square, row[0], work[0])

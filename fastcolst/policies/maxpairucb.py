@@ -72,7 +72,7 @@ class MaxPairUCB(LinearPolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     allow_self_duel : bool, default True
         Whether an arm may duel with itself. False: the best pair of two different arms, i < j.
-    widths, position, features, max_pending, rng
+    widths, position, count_pending, robust, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -127,6 +127,8 @@ class MaxPairUCB(LinearPolicy):
         allow_self_duel: bool = True,
         widths: Widths = "gram",
         position: bool = False,
+        count_pending: bool = False,
+        robust: float | None = None,
         features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,

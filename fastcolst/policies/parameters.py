@@ -155,6 +155,15 @@ LINEAR = {
         Map that features go through first, for utilities that are not linear in them: ``theta``, ``gram``, contrasts
         and the d of all constants are then of what comes out of it. See :class:`fastcolst.Nystroem`. A fitted
         transformer of scikit-learn will do as well, but a policy with one cannot be saved.""",
+    "count_pending": """bool, default False
+        Whether pairs that wait for their answer count in M, and in H, as if they were answered: raters who ask at the
+        same time are then shown different pairs. Exploration, theta and its standard errors know answers only; as
+        long as M itself decides when the exploration ends ("auto", or without a ridge) pairs that wait are left
+        out.""",
+    "robust": """float, optional
+        alpha, by which answers to pairs that little was known of count for less: their weight is min(1, alpha /
+        |z|_{M^-1}), M from before the pair was shown, and 1 until M was inverted. Early lies then do not decide for
+        ever; sqrt(n_features) / C against C of them. None: all weights are 1.""",
     "exploration_rounds": """int or "auto", optional
         tau (t_0 in MaxInP and Sta'D), rounds of exploration; None: the paper's n_features * n_arms. "auto": until
         n_features comparisons in a row were of arms whose difference M knew before as well as one comparison of these

@@ -93,7 +93,7 @@ class Pending:
     """
 
     ARRAYS = ("discarded", "selves", "waiting", "contrasts", "keys")
-    """What is packed as arrays."""
+    """What is packed as arrays; and ``weights`` where some are not 1."""
 
     def __init__(self, most: int | None = None, last: int = 0) -> None:
         self.most = most
@@ -130,6 +130,7 @@ class Pending:
         contrast: NDArray[np.float64],
         round_: int,
         keys: Sequence[Hashable] | None = None,
+        weight: float = 1.0,
     ) -> Asked:
         """Show the duel of a round's choice, and let it wait, unless it is a self-duel.
 
@@ -141,6 +142,8 @@ class Pending:
             x_first - x_second; nobody else's from now on.
         keys : sequence of hashables, optional
             Those of all arms.
+        weight : float, default 1.0
+            That of an ordinary answer.
         """
         duel: Any = Draft()
         duel.first = first = code // n_arms % n_arms
@@ -152,7 +155,7 @@ class Pending:
             duel.first_key, duel.second_key = keys[first], keys[second]
         duel._source = contrast
         duel.__class__ = Duel
-        asked = _new_tuple(Asked, (duel, code, n_arms, contrast))  # in half the time of Asked(...)
+        asked = _new_tuple(Asked, (duel, code, n_arms, contrast, weight))  # in half the time of Asked(...)
         self._last = round_
         if first == second:
             self._selves.add(round_)
@@ -185,6 +188,14 @@ class Pending:
         """Become the book again that was :meth:`kept`."""
         vars(self).update(kept)
 
+    def waiting(self) -> list[Asked]:
+        """What waits, the oldest first."""
+        return list(self._asked.values())
+
+    def oldest_if_full(self) -> Asked | None:
+        """What is given up when one more duel is shown, or None."""
+        return next(iter(self._asked.values())) if self.most is not None and len(self._asked) >= self.most else None
+
     def discard(self, round_: int) -> None:
         """Give up the duel of a round, which waits."""
         self._discarded.add(round_)
@@ -192,7 +203,7 @@ class Pending:
 
     def listed(self, n_rounds: int) -> list[PendingDuel]:
         """What waits, the oldest first, when there were so many rounds."""
-        duels = [asked.duel for asked in self._asked.values()]
+        duels = [asked.duel for asked in self.waiting()]
         return [
             PendingDuel(duel.token, (duel.first, duel.second), (duel.first_key, duel.second_key), n_rounds - duel.round)
             for duel in duels
@@ -208,7 +219,7 @@ class Pending:
         ValueError
             A key of a duel that waits cannot be written.
         """
-        waiting = list(self._asked.values())
+        waiting = self.waiting()
         table = np.zeros((len(waiting), len(COLUMNS)), np.int64)
         for row, asked in zip(table, waiting, strict=True):
             duel = asked.duel
@@ -219,6 +230,7 @@ class Pending:
             for asked in waiting
         ]
         lines = "\n".join(map(json.dumps, keys)) if any(key != [None, None] for key in keys) else ""
+        weights = np.array([asked.weight for asked in waiting])
         return {
             "expired": self.expired,
             "last": self._last,
@@ -229,6 +241,7 @@ class Pending:
             "waiting": table,
             "contrasts": np.concatenate([np.empty(0), *(asked.contrast for asked in waiting)]),
             "keys": np.frombuffer(lines.encode(), np.uint8),
+            **({"weights": weights} if np.any(weights != 1.0) else {}),
         }
 
     def unpack(self, packed: Mapping[str, Any], n_rounds: int, n_arms: int | None, n_features: int | None) -> None:
@@ -255,6 +268,12 @@ class Pending:
         self._asked = {}
         table, contrasts, text = packed["waiting"], packed["contrasts"], packed["keys"]
         _check_waiting(table, contrasts, last, n_arms, n_features)
+        weights = packed.get("weights", np.ones(len(table)))
+        is_share = weights.dtype == np.float64 and weights.shape == (len(table),)
+        if not (is_share and np.all((weights > 0.0) & (weights <= 1.0))):
+            raise ValueError(
+                "its waiting duels have weights that cannot be; numbers from 0 to 1, one for each, are wanted"
+            )
         lines = bytes(text).split(b"\n") if len(text) else []
         if lines and len(lines) != len(table):
             raise ValueError(f"its book has keys for {len(lines)} duels and {len(table)} that wait; as many are wanted")
@@ -267,7 +286,7 @@ class Pending:
             shown.setflags(write=False)
             keys = _keys(lines[number]) if lines else (None, None)
             duel = Duel(first, second, shown, round_, self._epoch_of(round_), *keys)
-            self._asked[round_] = Asked(duel, (note * n + first) * n + second, n, contrast)
+            self._asked[round_] = Asked(duel, (note * n + first) * n + second, n, contrast, float(weights[number]))
         self.begin()
 
     def _epoch_of(self, round_: int) -> str:

@@ -226,6 +226,8 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
 
         All choices are made here, by whatever kernel.
         """
+        if self._counts_pending and self._owned is None and len(self._pending):
+            return self._chosen_beside(contexts, largest, round_, rows, chooser)
         if rows is not None or chooser is not None:
             code = (chooser or choose)(self._agent_for(rows), contexts, largest, self._buffers)
         else:
@@ -247,7 +249,10 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
         if arms is not None:
             keys = arms.keys
             code = code if arms.rows is None else code_of_all(code, arms.rows, n_arms)
-        return self._pending.show(code, n_arms, self._buffers.contrast.copy(), self._chosen.item(), keys)
+        contrast = self._buffers.contrast.copy()
+        if self._counts_pending or self._alpha is not None:
+            return self._show_weighed(code, n_arms, contrast, keys)
+        return self._pending.show(code, n_arms, contrast, self._chosen.item(), keys)
 
     def _look_closely(self, arms: Arms) -> tuple[NDArray[np.float64], Names | None]:
         """Checked contexts of the available arms in the policy's order, and the names, if all goes well.
@@ -370,7 +375,10 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
                 raise ValueError(
                     f"duel is {brief(duel)}, a self-duel, which does not wait for its answer; one that waits is wanted"
                 )
+            counted = self._take_counted()
             self._pending.discard(asked.duel.round)
+            if counted is not None:
+                self._counted = self._counted_after(counted, asked, -1.0)
 
     def pending_duels(self) -> list[PendingDuel]:
         """List the duels that wait for their answer, the oldest first.

@@ -20,12 +20,12 @@ from fastcolst._files import remove_leftovers, write_atomically
 from fastcolst._version import __version__
 from fastcolst.estimation.protocol import grows
 from fastcolst.policies.answering import AtWork
+from fastcolst.policies.counting import Counting
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.labels import label_as_json, label_from_json
 from fastcolst.policies.learned import Learned
 from fastcolst.policies.packing import arrays_of, fitting, parameter_as_json, reference_of, restored
 from fastcolst.policies.pending import Pending
-from fastcolst.policies.simulated import Simulated
 from fastcolst.policies.soundness import check
 
 __all__ = ["FORMAT_VERSION", "HEADER", "MOST_HEADER", "Saved"]
@@ -68,9 +68,10 @@ A policy without an attribute has no such field.
 """
 
 ELSEWHERE = frozenset(
-    {"_agent", "_answered", "_buffers", "_chosen", "_direct_choose", "_direct_learn", "_is_exploring", "_learned",
-     "_lock", "_map", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule",
-     "_state", "_state_class", "_unused"}
+    {"_agent", "_alpha", "_answered", "_at_once", "_buffers", "_chosen", "_counted", "_counts_pending",
+     "_direct_choose", "_direct_learn", "_is_exploring", "_learned", "_lock", "_map", "_n_features", "_n_kept",
+     "_owned", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule", "_sight", "_state", "_state_class",
+     "_unused"}
 )  # fmt: skip
 """Attributes that a file holds as arrays or tables of their own, or that parameters and state decide.
 
@@ -78,7 +79,7 @@ All others are those of a policy of somebody's own: they go into the file under 
 """
 
 
-class Saved(Simulated):
+class Saved(Counting):
     """A policy's face towards files."""
 
     _pending: Pending
@@ -145,7 +146,7 @@ class Saved(Simulated):
         arrays = {HEADER: np.frombuffer(text, np.uint8), "drawn": drawn}
         arrays |= {f"pending.{name}": value for name, value in book.items() if isinstance(value, np.ndarray)}
         arrays |= {f"learned.{name}": value for name, value in self._learned.packed().items()}
-        arrays |= dict(arrays_of(self._state, "state"))
+        arrays |= dict(arrays_of(self._state, "state")) | self._counted_arrays()
         file = io.BytesIO()
         np.savez(file, **arrays)  # type: ignore[arg-type]
         return file.getbuffer()
@@ -194,7 +195,10 @@ class Saved(Simulated):
         self._learned.unpack(learned, 0 if self._n_kept is None else self._n_kept.item(), self._chosen.item())
         self._restore_drawn(header["drawn_for"], arrays["drawn"])
         book = {**header["pending"], **{name: arrays[f"pending.{name}"] for name in Pending.ARRAYS}}
+        if "pending.weights" in set(arrays):
+            book["weights"] = arrays["pending.weights"]
         self._pending.unpack(book, self._chosen.item(), self._n_arms, self._n_features)
+        self._restore_counted(arrays)
 
     def _check_fields(self, fields: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         """Check that fields and own attributes are those of such a policy, each of its type."""

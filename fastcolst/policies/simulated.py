@@ -13,6 +13,7 @@ from fastcolst.features import FeatureMap
 from fastcolst.policies.duel import no_pair
 from fastcolst.policies.kernels import agent_is_stale, play
 from fastcolst.policies.protocol import Chunk
+from fastcolst.policies.robust import trusting
 
 __all__ = ["Simulated"]
 
@@ -48,6 +49,10 @@ class Simulated:
     _rule: Any
     _state: Any
     _agent: Any
+    _at_once: Any
+    """The agent where comparisons are learned as soon as they are known: in simulations, and from logs."""
+    _sight: Any
+    """The agent where pairs that wait count; see :mod:`fastcolst.policies.counting`."""
     _direct_choose: Callable[..., int] | None
     _direct_learn: Callable[..., int] | None
     _answered: NDArray[np.int64]
@@ -57,6 +62,10 @@ class Simulated:
     """What features go through first."""
     _position: bool = False
     """Whether the advantage of being shown first is estimated, as a coordinate more."""
+    _alpha: float | None = None
+    """By which answers to pairs that M knows little of are trusted less; see :mod:`fastcolst.policies.robust`."""
+    _counts_pending: bool = False
+    """Whether pairs that wait count in M; see :mod:`fastcolst.policies.counting`."""
     _is_exploring: bool = False
     """Whether pairs are still random for the sake of M, as the counters tell it: an attribute is read in no time."""
 
@@ -64,7 +73,10 @@ class Simulated:
         """Go on with a state, which kernels know by a handle."""
         self._rule = rule
         self._state = state
-        self._agent = make_agent(rule, state, self._rng)
+        self._agent = self._at_once = make_agent(rule, state, self._rng)
+        if self._alpha is not None:
+            self._at_once = make_agent(trusting(rule, self._alpha), state, self._rng)
+        self._sight = None
         self._direct_choose = self._direct_learn = None  # made anew for the types of a new agent
         self._answered = state.counters["answered"]
         self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
@@ -144,7 +156,7 @@ class Simulated:
                 chunk = chunk._replace(contexts=np.pad(chunk.contexts, ((0, 0), (0, 1), (0, 0))))
             while True:
                 rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
-                more = play(self._agent, rest, trace[played:])
+                more = play(self._at_once, rest, trace[played:])
                 if more < 0:
                     raise no_pair(self._rule, self._chosen.item() + 1, n)
                 played += more
@@ -154,7 +166,7 @@ class Simulated:
     @property
     def kind(self) -> tuple[type, ...]:
         """The types that its kernels are compiled for: policies of one kind share their machine code."""
-        return type(self), *map(type, self._rule)
+        return type(self), type(self._alpha), *map(type, self._rule)
 
     def trouble(self) -> str:
         """What a simulation tells of this policy at its end, or nothing: an exploration that does not end."""

@@ -105,7 +105,7 @@ class StaD(StagewisePolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     allow_self_duel : bool, default True
         Whether a single survivor duels with itself. False: with the best of the arms that were eliminated.
-    widths, position, features, max_pending, rng
+    widths, position, count_pending, robust, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -158,6 +158,8 @@ class StaD(StagewisePolicy):
         allow_self_duel: bool = True,
         widths: Widths = "gram",
         position: bool = False,
+        count_pending: bool = False,
+        robust: float | None = None,
         features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,

@@ -21,6 +21,7 @@ from fastcolst.estimation.protocol import (
     learn,
     new_memory,
     refresh,
+    weigh,
 )
 from fastcolst.kernels.linalg import (
     inverse_factor,
@@ -219,7 +220,11 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
     """
     d = contrast.size
     counters, gram, factor = state.counters[()], state.gram, state.factor
-    whitened, weighted, root = state.scratch[0], state.scratch[1], np.sqrt(weight)
+    whitened, weighted = state.scratch[0], state.scratch[1]
+    factored = counters.factored == 1
+    if factored:
+        weight *= weigh(estimator, factor, contrast, whitened)
+    root = np.sqrt(weight)
     trace, n_other = 0.0, 0  # of M with this comparison: no entry of M is larger
     for k in range(d):
         weighted[k] = root * contrast[k]
@@ -229,7 +234,6 @@ def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: 
         return LEARNED
     if not trace < np.inf:
         return OVERFLOW
-    factored = counters.factored == 1
     leverage = whiten_contrast(factor, weighted, whitened) if factored else np.inf  # w z' M^-1 z
     if factored and not leverage < np.inf:
         return OVERFLOW

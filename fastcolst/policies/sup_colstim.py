@@ -173,7 +173,7 @@ class SupCoLSTIM(StagewisePolicy):
         Probability p_t that every arm gets noise of its own; see :class:`CoLSTIM`.
     allow_self_duel
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
-    widths, position, features
+    widths, position, count_pending, robust, features
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
@@ -233,6 +233,8 @@ class SupCoLSTIM(StagewisePolicy):
         allow_self_duel: bool = True,
         widths: Widths = "gram",
         position: bool = False,
+        count_pending: bool = False,
+        robust: float | None = None,
         features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,

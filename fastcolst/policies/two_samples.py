@@ -136,7 +136,7 @@ class TwoSamples(LinearPolicy):
     allow_self_duel : bool, default True
         Whether both samples may name one arm, which then duels with itself. False: the second arm is the best of the
         others.
-    position, features, max_pending
+    position, count_pending, robust, features, max_pending
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     rng : int, SeedSequence, Generator or None
         Source of the samples; see :func:`fastcolst.streams.entropy_of`.
@@ -190,6 +190,8 @@ class TwoSamples(LinearPolicy):
         exploration_rounds: Exploration = None,
         allow_self_duel: bool = True,
         position: bool = False,
+        count_pending: bool = False,
+        robust: float | None = None,
         features: Any = None,
         max_pending: int | None = None,
         rng: Seed = None,

@@ -56,7 +56,7 @@ class TwoSamples(InformedPolicy):
         return rng.random(2), rng.standard_normal(2 * self.n_features)
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
-        key, root = tie_key(uniforms[1]), inverse_root(self.information())
+        key, root = tie_key(uniforms[1]), inverse_root(self.counted_information())
         draws = [self.theta + math.sqrt(self.temperature) * root.T @ g for g in raw.reshape(2, -1)]
         values, others = (row_products(contexts, theta) for theta in draws)
         first = first_of_equals(values, key)
@@ -109,7 +109,8 @@ class Informative(InformedPolicy):
         n, utilities = len(contexts), self.utilities(contexts)
         if n == 1:
             return 0, 0
-        distances = pair_distances(contexts, inverse(self.gram if self.value == "width" else self.information()))
+        H = self.counted_gram() if self.value == "width" else self.counted_information()
+        distances = pair_distances(contexts, inverse(H))
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
         pairs = [pair for pair in pairs if self.repeats or self._name(contexts, pair) not in self._shown]
         values = [self._teaches(utilities[i] - utilities[j], distances[i, j]) for i, j in pairs]

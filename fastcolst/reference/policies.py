@@ -52,6 +52,8 @@ class LinearPolicy(abc.ABC):
     decay: float = 0.0
     radius: float | None = None  # theta is projected onto |theta| <= radius
     by_information: bool = False  # widths by the estimator's information H, not by M
+    robust: float | None = None  # alpha: the weight of an answer is min(1, alpha / |z|_{M^-1}); None: 1
+    count_pending: bool = False  # whether pairs that `show` was told of count in M until they are answered
     score: str = "likelihood"  # gradient of the log-likelihood; "residual": (Y - F) z, equation (10)
 
     theta: Floats = field(init=False)
@@ -62,6 +64,7 @@ class LinearPolicy(abc.ABC):
     _n_steps: int = field(init=False, default=0)  # comparisons theta has learned from
     _n_known: int = field(init=False, default=0)  # of late in a row, since M was found invertible, z'M^-1 z <= 1
     _is_invertible: bool = field(init=False, default=False)  # M was found so when it was last looked at
+    _waiting: list[tuple[Floats, float]] = field(init=False, default_factory=list)  # pairs with their weights
 
     def __post_init__(self) -> None:
         if self.score not in ("likelihood", "residual"):
@@ -89,14 +92,34 @@ class LinearPolicy(abc.ABC):
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
         """Choose a duel after the exploration."""
 
-    def update(self, contrast: Floats, first_won: float, weight: float = 1.0) -> None:
+    def show(self, contrast: Floats) -> float:
+        """Let the duel wait that was just chosen; returns w_0, which `update` takes as `shown` with the answer."""
+        shown = self.trust(contrast)
+        self._waiting.append((contrast, shown))
+        return shown
+
+    def give_up(self, contrast: Floats, shown: float) -> None:
+        """Wait no longer for the answer to a duel that was shown with this weight."""
+        is_it = [w == shown and np.array_equal(z, contrast) for z, w in self._waiting]
+        del self._waiting[is_it.index(True)]
+
+    def trust(self, contrast: Floats) -> float:
+        """Return w_0 = min(1, alpha / |z|_{M^-1}); 1 as long as M was not inverted."""
+        if self.robust is None or not self._is_invertible or not np.any(contrast):
+            return 1.0
+        return min(1.0, self.robust / math.sqrt(contrast @ inverse(self.counted_gram()) @ contrast))
+
+    def update(self, contrast: Floats, first_won: float, weight: float = 1.0, shown: float | None = None) -> None:
         """Learn one comparison; contrast (d,) is x_first - x_second. A zero contrast changes nothing.
 
         `first_won` is the first arm's share of the win, True or False as a rule and 0.5 for a tie; with a `weight` the
-        comparison counts so many times.
+        comparison counts so many times. `shown` is what `show` returned, None where nothing waited.
         """
         if not np.any(contrast):
             return
+        if shown is not None:
+            self.give_up(contrast, shown)
+        weight *= self.trust(contrast) if shown is None else shown
         self._note_known(contrast)
         learn = self._step if self.estimator is None else self.estimator.learn
         self.theta = learn(contrast, first_won, weight)
@@ -140,9 +163,22 @@ class LinearPolicy(abc.ABC):
             raise ValueError("estimator is None: gradient steps know no information")
         return self.estimator.information(self.n_features)
 
+    def counted_gram(self) -> Floats:
+        """Return M with the pairs that wait, unless M itself decides when the exploration ends, and has not yet."""
+        return self.gram + sum((w * np.outer(z, z) for z, w in self._counted()), np.zeros_like(self.gram))
+
+    def counted_information(self) -> Floats:
+        """Return H with the pairs that wait, as if they were answered."""
+        tells = [(z, w * float(self.comparison.weight(float(z @ self.theta)))) for z, w in self._counted()]
+        return self.information() + sum((w * np.outer(z, z) for z, w in tells), 0.0 * self.gram)
+
+    def _counted(self) -> list[tuple[Floats, float]]:
+        is_settled = self.exploration_end is not None or (self.ridge > 0.0 and self.exploration_rounds != "auto")
+        return self._waiting if self.count_pending and is_settled else []
+
     def width_inverse(self) -> Floats:
         """Return M^-1, or H^-1 where widths are by information."""
-        return inverse(self.information() if self.by_information else self.gram)
+        return inverse(self.counted_information() if self.by_information else self.counted_gram())
 
     def confidence_scale(self) -> float:
         """Return c1 (eta of MaxInP, c of MaxPairUCB) of the current round."""

@@ -37,16 +37,35 @@ class StagewisePolicy(LinearPolicy):
     def select(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:
         """Choose a duel: contexts (n, d), uniforms (2,) and raw as drawn by `draw`."""
         pair = super().select(contexts, uniforms, raw)
+        for stage in self.stages:
+            stage.exploration_end, stage._is_invertible = self.exploration_end, self._is_invertible
         self.ends.setdefault(self.round, (0, "exploration"))
         return pair
 
-    def update(self, contrast: Floats, first_won: float, weight: float = 1.0, asked_in: int | None = None) -> None:
+    def show(self, contrast: Floats) -> float:
+        """Let the duel wait that was just chosen, in the stages that its answer teaches."""
+        told = self._taught_by(self.round)
+        shown = told[0].trust(contrast) if told else 1.0
+        for stage in told:
+            stage._waiting.append((contrast, shown))
+        return shown
+
+    def update(
+        self,
+        contrast: Floats,
+        first_won: float,
+        weight: float = 1.0,
+        shown: float | None = None,
+        asked_in: int | None = None,
+    ) -> None:
         """Learn the answer to the duel of a round, by default the latest, where that round counts."""
-        stage, reason = self.ends[self.round if asked_in is None else asked_in]
+        self._teach(self._taught_by(self.round if asked_in is None else asked_in), contrast, first_won, weight, shown)
+
+    def _taught_by(self, asked_in: int) -> list[LinearPolicy]:
+        stage, reason = self.ends[asked_in]
         if reason == "exploration":
-            self._teach(self.stages, contrast, first_won, weight)  # line 3
-        elif reason == "width":
-            self._teach([self.stages[stage - 1]], contrast, first_won, weight)  # line 20
+            return self.stages  # line 3
+        return [self.stages[stage - 1]] if reason == "width" else []  # line 20
 
     def learn(self, contrasts: Floats, wins: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Learn finished comparisons, contrasts (m, d) and wins (m,), in every stage; they count towards tau."""
@@ -54,11 +73,13 @@ class StagewisePolicy(LinearPolicy):
             self._teach(self.stages, contrast, float(first_won), float(weight))
             self._n_logged += 1
 
-    def _teach(self, stages: list[LinearPolicy], contrast: Floats, first_won: float, weight: float) -> None:
-        if np.any(contrast):
+    def _teach(
+        self, stages: list[LinearPolicy], contrast: Floats, first_won: float, weight: float, shown: float | None = None
+    ) -> None:
+        if np.any(contrast) and stages:
             self._note_known(contrast)
         for stage in stages:
-            LinearPolicy.update(stage, contrast, first_won, weight)  # lines 8 and 9
+            LinearPolicy.update(stage, contrast, first_won, weight, shown)  # lines 8 and 9
         self.theta, self.gram = self.stages[0].theta, self.stages[0].gram
 
     def _choose(self, contexts: Floats, uniforms: Floats, raw: Floats) -> tuple[int, int]:

@@ -143,6 +143,18 @@ PLAYERS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
     ),
     "StaD": (fc.StaD, {"estimator": "sgd", "horizon": HORIZON, "exploration_rounds": 5}),
     "MaxPairUCB": (fc.MaxPairUCB, {"estimator": "sgd", "comparison": "exponential"}),
+    "counting": (
+        fc.MaxPairUCB,
+        {
+            "estimator": "sgd",
+            "comparison": "exponential",
+            "ridge": 1.0,
+            "exploration_rounds": 5,
+            "count_pending": True,
+            "robust": 0.5,
+            "max_pending": 4,
+        },
+    ),
     "TwoSamples": (fc.TwoSamples, {"estimator": "online-newton"}),
     "Informative": (fc.Informative, {"estimator": "online-newton"}),
     "DoubleThompson": (fc.DoubleThompson, {}),
@@ -643,7 +655,7 @@ FOREIGN = re.compile(
 PYTHONS_OWN = re.compile(r"missing \d+ required|unexpected keyword argument|positional argument|multiple values")
 
 _HERE = str(Path(fc.__file__).parent)
-_NO_STATE = frozenset({"_agent", "_buffers", "_drawn", "scratch"})
+_NO_STATE = frozenset({"_agent", "_at_once", "_buffers", "_drawn", "_sight", "scratch"})
 """Handles and scratch, whose content means nothing between calls."""
 
 

@@ -35,6 +35,7 @@ KINDS: dict[str, tuple[type[fc.Policy], dict[str, Any]]] = {
         {"estimator": "online-newton", "comparison": "exponential", "ridge": 1.0, "exploration_rounds": 5},
     ),
     "stages": (fc.SupCoLSTIM, {"horizon": 60, "ridge": 1.0, "exploration_rounds": 5}),
+    "counting": (fc.MaxPairUCB, {"estimator": "sgd", "ridge": 1.0, "count_pending": True, "robust": 0.5}),
     "index": (fc.DoubleThompson, {}),
 }
 """Every kind of state, and no kernels but those that tests compile anyway."""

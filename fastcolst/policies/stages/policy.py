@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import count
-from fastcolst._compile import plain
+from fastcolst._compile import plain, slot
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.protocol import refresh
 from fastcolst.policies.duel import Asked
@@ -95,7 +95,8 @@ class StagewisePolicy(LinearPolicy):
             opened = state.counters["exploration_end"] >= 0
             if not opened:
                 s = 1  # all are alike
-            memory, gram = self._memory_of(s), state.gram if s == 1 else state.later.gram[s - 2]
+            memory, known = self._memory_of(s), self._known_matrices()
+            gram = known[0] if s == 1 else known[len(known) // 2][s - 2]
             status = self._status_of(memory) if opened else "exploring"
             theta, gram = self._of_features(memory.theta), self._of_features(gram[: self._n_features])
             return Stage(theta.copy(), gram.copy(), int(state.learned[s - 1]), status)
@@ -143,10 +144,26 @@ class StagewisePolicy(LinearPolicy):
     def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
         """Each stage has its own estimate, and a pair that is too wide for it: nothing to look at."""
 
-    def _matrices(self) -> list[NDArray[np.float64]]:
-        matrices, later = super()._matrices(), self._state.later
-        told = [self._information_factor(later.memory)] if self._is_informed else []
-        return [*matrices, later.gram, later.factor, *told]
+    def _matrices_of(self, state: Any) -> list[NDArray[np.float64]]:
+        told = [self._information_factor(state.later.memory)] if self._is_informed else []
+        return [*super()._matrices_of(state), state.later.gram, state.later.factor, *told]
+
+    def _factor_for(self, note: int, matrices: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+        if note > self.n_stages:
+            return None
+        later: NDArray[np.float64] = matrices[len(matrices) // 2 + 1]
+        return matrices[1] if note in (1, EVERYONE) else later[note - 2]
+
+    def _count_beside(self, state: Any, duels: list[Asked], times: float) -> bool:
+        notes = [plain(decoded)(asked.code, asked.n_arms).note for asked in duels]
+        is_done = True
+        for stage in range(1, self.n_stages + 1):
+            told = [asked for asked, note in zip(duels, notes, strict=True) if note in (stage, EVERYONE)]
+            if not told:
+                continue
+            one = state if stage == 1 else slot(state.later, stage - 2)
+            is_done = self._count_rows(one.gram, one.factor, one.memory, *self._rows_of(told, times)) and is_done
+        return is_done
 
     def _count_on(self, asked: Asked) -> None:
         note, later = plain(decoded)(asked.code, asked.n_arms).note, self._state.later

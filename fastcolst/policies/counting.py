@@ -1,0 +1,241 @@
+"""Pairs that wait for their answer, counted in what widths are measured by: ``count_pending=True``.
+
+The policy's own M is of what was learned, as it always is: exploration, answers, logs, retractions and files know
+nothing of pairs that wait. Choices are made by a second M (and H, where the policy chooses by it) in which the pairs
+that wait are counted as well. It is made where a choice comes while something waits, and no longer than that: with
+answers at once there is none, and every bit is as without. In between a pair that is shown is added to it, an answer
+leaves it as it is, and what is given up is taken out again, or all is added up anew where that would cost digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastcolst._compile import make_agent, plain
+from fastcolst.kernels.selection import all_moderate
+from fastcolst.policies.duel import Asked
+from fastcolst.policies.kernels import decoded
+from fastcolst.policies.packing import fitting
+from fastcolst.policies.pending import Pending
+from fastcolst.policies.position import shown_first
+from fastcolst.policies.robust import trust_of
+from fastcolst.policies.simulated import Simulated
+
+__all__ = ["Counted", "Counting"]
+
+MOST_TAKEN_OUT = 4096
+"""After so many all is added up anew, before their rounding adds up."""
+
+
+class Counted(NamedTuple):
+    """What a policy chooses by while something waits.
+
+    matrices: arrays like those of ``_matrices_of``, in which all pairs that wait are counted; changed in place.
+    taken_out: how many were taken out again since they were made.
+    """
+
+    matrices: list[NDArray[np.float64]]
+    taken_out: int
+
+    def copied(self) -> Counted:
+        """With arrays of its own."""
+        return Counted([matrix.copy() for matrix in self.matrices], self.taken_out)
+
+
+class Sight(NamedTuple):
+    """A state in which the arrays of :class:`Counted` are in their places, the others being the policy's own.
+
+    counted, base: what it was made of. state, agent: for :func:`fastcolst.policies.kernels.choose`.
+    """
+
+    counted: list[NDArray[np.float64]]
+    base: Any
+    state: Any
+    agent: Any
+
+
+class Counting(Simulated):
+    """What a policy chooses by while pairs wait for their answer."""
+
+    _pending: Pending
+    _counted: Counted | None = None
+    _owned: tuple[Any, Any] | None = None
+    """The policy's own agent and state, while others stand in their places."""
+    _is_informed: Any = False
+
+    def _pairs_count(self) -> bool:
+        """Whether pairs that wait count in M: not as long as M itself says when the exploration ends."""
+        if not (self._counts_pending and len(self._pending)):
+            return False
+        counters = self._state.counters
+        return bool(counters["factored"] and (counters["exploration_end"] >= 0 or not counters["enough"]))
+
+    # --- choosing -------------------------------------------------------------------------------------------
+
+    def _chosen_beside(self, contexts: Any, largest: float, round_: int, rows: Any, chooser: Any) -> int:
+        """Choose by M with the pairs that wait; a failure leaves what was known of it as it was."""
+        own, counted = (self._agent, self._state), self._counted
+        try:
+            self._owned = own
+            # what is refused must not have brought theta up to date
+            if self._pairs_count() and (chooser is not None or all_moderate(contexts, largest)):
+                if counted is None:
+                    if self._is_informed:
+                        self._refresh_estimate()
+                    self._counted = Counted(self._with_waiting(self._state), 0)
+                sight = self._sight_of(self._counted)
+                self._agent, self._state = sight.agent, sight.state
+            return self._chosen_among(contexts, largest, round_, rows, chooser)
+        except BaseException:
+            self._counted = counted
+            raise
+        finally:
+            self._agent, self._state = own
+            self._owned = None
+
+    def _with_waiting(self, state: Any) -> list[NDArray[np.float64]]:
+        """The matrices of a state whose theta is up to date, copies in which the pairs that wait are counted."""
+        own = self._matrices_of(state)
+        matrices = [matrix.copy() for matrix in own]
+        self._count_beside(_replaced(state, own, matrices), self._pending.waiting(), 1.0)
+        return matrices
+
+    def _sight_of(self, counted: Any) -> Sight:
+        """The state in which what was counted stands in its place."""
+        sight = self._sight
+        if sight is None or sight.counted is not counted.matrices or sight.base is not self._state:
+            state = _replaced(self._state, self._matrices_of(self._state), counted.matrices)
+            sight = Sight(counted.matrices, self._state, state, make_agent(self._rule, state, self._rng))
+            self._sight = sight
+        return sight
+
+    # --- what happens to pairs ------------------------------------------------------------------------------
+
+    def _show_weighed(
+        self, code: int, n_arms: int, contrast: NDArray[np.float64], keys: Sequence[Hashable] | None
+    ) -> Asked:
+        """Show the duel of a choice, with its weight, and count it in."""
+        pending = self._pending
+        counted = self._take_counted() if len(pending) else None
+        matrices = self._matrices_of(self._state) if counted is None else counted.matrices
+        weight = 1.0 if self._alpha is None else self._trust(self._alpha, code, n_arms, contrast, matrices)
+        oldest, n_expired = pending.oldest_if_full(), pending.expired
+        asked = pending.show(code, n_arms, contrast, self._chosen.item(), keys, weight)
+        if counted is not None and oldest is not None and pending.expired > n_expired:
+            is_one = pending.expired == n_expired + 1
+            counted = self._counted_after(counted, oldest, -1.0) if is_one else None
+        if not asked.duel.is_self:
+            counted = self._counted_after(counted, asked, 1.0)
+        self._counted = counted
+        return asked
+
+    def _trust(
+        self, alpha: float, code: int, n_arms: int, contrast: NDArray[np.float64], matrices: list[NDArray[np.float64]]
+    ) -> float:
+        """The weight of an ordinary answer to a pair; see :mod:`fastcolst.policies.robust`."""
+        factor = self._factor_for(plain(decoded)(code, n_arms).note, matrices)
+        if factor is None or not self._state.counters["factored"]:
+            return 1.0
+        z = shown_first(contrast) if self._position else contrast
+        return float(trust_of(alpha, factor, z, self._state.scratch[0]))
+
+    def _take_counted(self) -> Counted | None:
+        """What was counted, to be changed in place: until it is put back nothing is, so that Ctrl-C costs no more."""
+        counted = self._counted
+        if counted is not None:
+            self._counted = None
+        return counted
+
+    def _counted_after(self, counted: Counted | None, asked: Asked, times: float) -> Counted | None:
+        """What is counted when a pair counts so many times more, or less; None where all must be added up anew."""
+        if counted is None or times == 0.0:
+            return counted
+        if self._is_informed and times < 0.0:
+            return None
+        is_done = self._count_beside(self._sight_of(counted).state, [asked], times)
+        if times > 0.0:
+            return counted
+        n = counted.taken_out + 1
+        return Counted(counted.matrices, n) if is_done and n < MOST_TAKEN_OUT else None
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def _counted_arrays(self) -> dict[str, NDArray[Any]]:
+        """What a file holds of it, by name."""
+        if self._counted is None or not len(self._pending):
+            return {}
+        arrays = {f"counted.{place}": matrix for place, matrix in enumerate(self._counted.matrices)}
+        return {"counted.taken_out": np.array([self._counted.taken_out]), **arrays}
+
+    def _restore_counted(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what :meth:`_counted_arrays` gave, if the file has it.
+
+        Raises
+        ------
+        ValueError
+            It is nothing of such a policy.
+        """
+        if "counted.taken_out" not in set(arrays):
+            return
+        if not self._pairs_count():
+            raise ValueError("it counts pairs that wait, and has none that count; count_pending=True is wanted")
+        n = fitting(arrays["counted.taken_out"], "counted.taken_out", np.int64, (1,)).item()
+        own = self._matrices_of(self._state)
+        names = [f"counted.{place}" for place in range(len(own))]
+        matrices = [
+            fitting(arrays[name], name, np.float64, matrix.shape) for name, matrix in zip(names, own, strict=True)
+        ]
+        if not 0 <= n < MOST_TAKEN_OUT or not all(np.isfinite(matrix).all() for matrix in matrices):
+            raise ValueError("its counted pairs have a number that cannot be; finite ones are wanted")
+        self._counted = Counted([matrix.copy() for matrix in matrices], n)
+
+    # --- what policies with an estimate know ----------------------------------------------------------------
+
+    def _matrices_of(self, state: Any) -> list[NDArray[np.float64]]:
+        """M, its factor and, where the policy chooses by it, that of H: the state's own arrays."""
+        return []
+
+    def _factor_for(self, note: int, matrices: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+        """The factor of the M that the answer to a choice with this note teaches; None where it teaches none."""
+        return None
+
+    def _count_beside(self, state: Any, duels: list[Asked], times: float) -> bool:
+        """Count duels so many times in a state's matrices; for -1 take one out, False where that would cost digits."""
+        return True
+
+    if TYPE_CHECKING:  # what a policy has besides
+
+        def _chosen_among(
+            self, contexts: Any, largest: float, round_: int, rows: Any = None, chooser: Any = None
+        ) -> int: ...
+
+
+def _replaced(part: Any, old: list[NDArray[Any]], new: list[NDArray[Any]]) -> Any:
+    """A state with other arrays in the places of some.
+
+    Raises
+    ------
+    TypeError
+        One of them has no place in it.
+    """
+    places = {id(before): after for before, after in zip(old, new, strict=True)}
+    found = set()
+
+    def walk(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return type(part)(*map(walk, part))
+        if id(part) in places:
+            found.add(id(part))
+        return places.get(id(part), part)
+
+    state = walk(part)
+    if len(found) < len(places):
+        raise TypeError(
+            "information_factor of the estimator returns what is none of its memory's arrays; one of them is wanted "
+            "with count_pending=True"
+        )
+    return state
