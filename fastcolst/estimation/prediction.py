@@ -24,11 +24,11 @@ The fields of :class:`fastcolst.estimation.records.Progress` from which the erro
     walked      sum of the squared lengths of the pushes, in squared standard errors
     returned    sum of w (z'Delta)^2 over the new comparisons, in squared standard errors
 
-    error = (safety + 1/d) (remaining + kappa moved (reach + from_built/2) + lag)
+    error = (safety + 2/d) (remaining + kappa moved (reach + from_built/2) + lag)
 
 Contributions of many comparisons cancel, so that the first pass after pushes finds less than the bound, by a factor
 that changes slowly. Kappa follows it: it rises at once and falls by a twentieth a pass at most. Of few features one
-movement is a poorer guide to the next, hence 1/d.
+movement is a poorer guide to the next, hence 2/d.
 
 All this holds for comparisons like those before. One of a new kind moves theta in a direction of which M knew little,
 and then a large share of the movement comes back as curvature. While comparisons are alike returned/walked is d/n for
@@ -59,7 +59,7 @@ def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[floa
     usual = 3.0 * n_features / max(progress.learned, 1) if n_features > SMALL else 0.0
     if progress.returned > (settings.most_returned + usual) * progress.walked:
         error = np.inf
-    return float((settings.safety + 1.0 / n_features) * error), float(third)
+    return float((settings.safety + 2.0 / n_features) * error), float(third)
 
 
 @helper
