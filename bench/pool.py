@@ -1,7 +1,8 @@
-"""Print how many pairs of a pool are in the wrong order after so many answers: ``python bench/pool.py [runs]``.
+"""Print how many pairs of a pool are in the wrong order after so many answers: ``python bench/pool.py [runs [late]]``.
 
 In each run theta and 50 items with 10 features are those of ``Scenario.hard``; one pool of items stays all the way, and
-people answer by Bradley-Terry. "expected" is what ``policy.expected_misordered`` says of it.
+people answer by Bradley-Terry, each so many rounds after the question as ``late`` says; where it says more than 0 each
+rule is also played with ``count_pending=True``. "expected" is what ``policy.expected_misordered`` says of it.
 """
 
 from __future__ import annotations
@@ -31,16 +32,20 @@ def misordered(items, utilities, theta):
     return np.mean(guess != truth)
 
 
-def curve(rule, run):
-    """After each mark: the share of misordered pairs, and the expected one."""
+def curve(rule, run, late=0):
+    """After each mark of answers, so many rounds late: the share of misordered pairs, and the expected one."""
     chunk = fc.Scenario.hard(n_arms=N, n_features=D, comparison="bradley-terry").start(1, run).next_chunk(1)
     items, utilities = np.ascontiguousarray(chunk.contexts[0].T), chunk.utilities[0]
     rng, found = np.random.default_rng([2, run]), []
     policy = fc.Informative(D, rng=run) if rule is None else type(rule)(**{**rule.get_params(), "rng": run})
-    pairs = fc.UniformPairs(rng=run)
-    for t in range(1, max(MARKS) + 1):
+    pairs, asked = fc.UniformPairs(rng=run), []
+    for t in range(1 - late, max(MARKS) + 1):
         duel = pairs.select(items) if rule is None else policy.select(items)
         won = bool(utilities[duel.first] - utilities[duel.second] + rng.logistic() > 0.0)
+        asked.append((duel, won))
+        if t <= 0:
+            continue
+        duel, won = asked.pop(0)
         if rule is None:
             policy.learn_and_predict(duel.contrast[np.newaxis], [won])
         elif not duel.is_self:
@@ -53,10 +58,16 @@ def curve(rule, run):
 def main():
     """Play and print."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 40
-    head = [f"{mark:,} answers | expected" for mark in MARKS]
-    print(f"{runs} runs\n\n| Pairs by | {' | '.join(head)} |\n|{'---|' * (1 + 2 * len(MARKS))}")
+    late = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    rules = dict(RULES)
     for name, rule in RULES.items():
-        curves = np.array([curve(rule, run) for run in range(runs)])
+        if late and rule is not None:
+            rules[f"{name}, counted"] = type(rule)(**{**rule.get_params(), "count_pending": True})
+    head = [f"{mark:,} answers | expected" for mark in MARKS]
+    print(f"{runs} runs, answers {late} rounds late\n")
+    print(f"| Pairs by | {' | '.join(head)} |\n|{'---|' * (1 + 2 * len(MARKS))}")
+    for name, rule in rules.items():
+        curves = np.array([curve(rule, run, late) for run in range(runs)])
         means, errors = curves.mean(axis=0), curves[..., 0].std(axis=0, ddof=1) / np.sqrt(runs)
         cells = [f"{a:.3f} ({e:.3f}) | {b:.3f}" for (a, b), e in zip(means, errors, strict=True)]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

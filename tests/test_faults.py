@@ -31,6 +31,7 @@ class Fault(NamedTuple):
 
 
 CONTRACT = "test_contract.py::test_object_fused_loop_and_replay_agree_with_the_reference"
+COUNTING = "test_counting.py::test_answers_that_come_late_or_never_give_the_duels_of_the_reference"
 FAULTS = {
     "inverted coupling": Fault(
         "policies/colstim.py",
@@ -107,6 +108,37 @@ FAULTS = {
         "return Choice(first, argmax(samples), 0)",
         "return Choice(first, int(np.argmin(np.where(samples > 0.0, samples, 2.0))), 0)",
         "test_index_policies.py::test_the_second_arm_is_the_most_dangerous_rival",
+    ),
+    "pairs that wait left out": Fault(
+        "policies/counting.py",
+        "if self._pairs_count() and (chooser",
+        "if not self._pairs_count() and (chooser",
+        f"{COUNTING}[MaxPairUCB-None]",
+    ),
+    "an answer counted twice": Fault(
+        "policies/answering.py",
+        "self._counted_after(counted, asked, weight - 1.0)",
+        "self._counted_after(counted, asked, weight)",
+        f"{COUNTING}[MaxPairUCB-None]",
+    ),
+    "what is given up left in M": Fault(
+        "policies/counting.py",
+        "is_done = self._count_beside(self._sight_of(counted).state, [asked], times)",
+        "is_done = times < 0.0 or self._count_beside(self._sight_of(counted).state, [asked], times)",
+        f"{COUNTING}[MaxPairUCB-None]",
+    ),
+    "robust weights by the squared width": Fault(
+        "policies/robust.py",
+        "alpha / np.sqrt(square)",
+        "alpha / square",
+        "test_robust.py::test_object_fused_loop_and_log_agree_with_the_reference[MaxPairUCB-sgd-0.5]",
+    ),
+    "robust weights of the day of the answer": Fault(
+        "policies/answering.py",
+        "counts, counted = asked.weight * weight,",
+        "counts, counted = self._trust(self._alpha, asked.code, asked.n_arms, asked.contrast, "
+        "self._matrices_of(self._state)) * weight if self._alpha else weight,",
+        "test_robust.py::test_the_weight_is_that_of_the_day_on_which_the_pair_was_shown[MaxPairUCB]",
     ),
 }
 
