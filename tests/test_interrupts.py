@@ -12,7 +12,8 @@ from inside import interrupted, snapshot, state_of
 
 import fastcolst as fc
 
-FILES = ("answering.py", "batches.py", "learned.py", "linear.py", "pending.py", "policy.py", "simulated.py")
+FILES = ("answering.py", "batches.py", "forgetting.py", "learned.py", "linear.py", "pending.py", "policy.py",
+         "simulated.py")  # fmt: skip
 """Where things are noted; kernels are in others."""
 
 CONTEXTS = np.random.default_rng(0).normal(size=(12, 3, 2))

@@ -208,7 +208,7 @@ EVERY = ["n_arms", "feature_names", "largest", "entropy", "settled", "update_at_
 OF_LINEAR = [*EVERY, "looks", "unjustified", "warned_locked", "warned_concavity", "warned_long", "warned_singular",
              "warned_status"]  # fmt: skip
 COUNTERS = ["chosen", "answered", "logged", "exploration_rounds", "enough", "known", "exploration_end", "factored",
-            "untested", "position"]  # fmt: skip
+            "untested", "position", "faded"]  # fmt: skip
 PARTS = {
     "pending": ["discarded", "selves", "waiting", "contrasts", "keys"],
     "learned": ["rounds", "rated", "raters"],

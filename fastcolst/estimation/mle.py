@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import plain_text
 from fastcolst._compile import helper, plain, register
+from fastcolst.estimation.fading import faded_history, scales_of
 from fastcolst.estimation.history import History
 from fastcolst.estimation.newton import distance, maximise, solve
 from fastcolst.estimation.objective import Objective
@@ -112,6 +113,16 @@ class MLESteps(NamedTuple):
     def without(self, memory: Evidence, start: int, stop: int) -> Evidence:
         """The memory as if one comparison had never been learned; theta is then to be refreshed."""
         return without(self, memory, start, stop)
+
+    def faded(self, memory: Evidence, share: float, n: int) -> Evidence:
+        """The memory with weights a share of what they were, less rows that hardly count; theta is to be refreshed."""
+        history = faded_history(memory.history, share, 2 * n + 2)  # ties take two rows
+        features, progress = memory.features.copy(), memory.progress.copy()
+        if history.size[0] < memory.history.size[0]:
+            features["scale"] = scales_of(history)
+        progress["warm"] = progress["solved"] = 0
+        theta, factor = memory.theta.copy(), memory.factor.copy()
+        return memory._replace(theta=theta, factor=factor, features=features, progress=progress, history=history)
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
         """Whether theta is wanted and a pass is due; see :func:`fastcolst.estimation.prediction.pass_is_due`."""

@@ -10,7 +10,9 @@ import numpy as np
 from fastcolst._checks import brief, whole_number
 from fastcolst._compile import register
 from fastcolst.estimation.calibration import LEAST_ODDS, TestedEvidence, calibrate, odds
+from fastcolst.estimation.fading import faded_factor, faded_history
 from fastcolst.estimation.history import History
+from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.mle import AUTO_RADIUS
 from fastcolst.estimation.newton import maximise, solve
 from fastcolst.estimation.objective import Objective
@@ -105,6 +107,23 @@ class OnlineNewtonSteps(NamedTuple):
                 return OVERFLOW
             amount = 1.0
         return LEARNED
+
+    def faded(self, memory: TestedEvidence, share: float, n: int) -> TestedEvidence:
+        """The memory with each weight a share of what it was.
+
+        Of the start the rows fade, and theta is to be refreshed. After it the loss is known as a quadratic around
+        theta: its H fades to H' = g H + (1 - g) ridge I, and its minimum moves by -(1 - g) ridge H'^-1 theta, exactly.
+        The test of the predictions, which takes all that H gained in a window for answers, begins anew.
+        """
+        fresh: TestedEvidence = snapshot(memory)
+        fresh.calibration.sizes[:] = 0
+        if memory.progress["solved"] < self.history:
+            fresh.progress["warm"] = fresh.progress["solved"] = 0
+            n_rows = min(2 * n + 2, 2 * self.history - int(memory.history.size[0]))
+            return fresh._replace(history=faded_history(memory.history, share, n_rows, forgets=False))
+        fresh.factor[:] = faded_factor(memory.factor, share, self.ridge)
+        fresh.theta[:] -= (1.0 - share) * self.ridge * ((fresh.factor @ memory.theta) @ fresh.factor)
+        return fresh
 
     def is_stale(self, memory: Any, wanted: bool) -> bool:
         """Whether the exact start is wanted and inexact, or is over and was not solved to its end."""

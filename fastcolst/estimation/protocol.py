@@ -13,7 +13,9 @@ others are optional, and the functions of this module, through which all go, kno
   ``information(memory)``, the (d, d) Fisher information of what was learned, when theta is up to date;
 - of an estimator that keeps all that it learns, in Python, and all three: ``n_kept(memory)``, a (1,) int64 of the
   memory, how many rows it keeps; ``kept(memory)``, these rows; and ``without(memory, start, stop)``, a memory without
-  some of them.
+  some of them;
+- of an estimator that can forget, in Python, ``faded(memory, share, n)``, a memory in which all that was learned counts
+  ``share`` times as much, without which policies refuse the estimator where ``discount`` is below 1.
 
 An estimator that puts work off until theta is wanted does it in ``refresh``: what needs a whole history is rare, and
 would cost all other kernels too much compilation.
@@ -38,8 +40,10 @@ __all__ = [
     "OVERFLOW",
     "STALE",
     "audit",
+    "can_fade",
     "check_information",
     "doubt",
+    "faded",
     "grown",
     "grown_stack",
     "grows",
@@ -246,6 +250,19 @@ def check_information(estimator: Any, wanted_by: str) -> None:
             f"estimator is {name_of(estimator)}, which knows no information matrix; for {wanted_by} one that does is "
             "wanted: 'mle', 'online-newton', or one of your own with information_factor(memory, otherwise)"
         )
+
+
+def can_fade(estimator: Any) -> bool:
+    """Whether what an estimator learned can come to count less; see :func:`faded`."""
+    return _method(estimator, "faded") is not None
+
+
+def faded(estimator: Any, memory: Any, share: float, n: int) -> Any:
+    """A memory in which each weight is a share of what it was, with room for n more comparisons; the old one stays.
+
+    The ridge is what it was. An estimator that keeps its rows may let the oldest of them go. theta may be stale then.
+    """
+    return _method(estimator, "faded")(estimator, memory, share, n)
 
 
 def n_kept(estimator: Any, memory: Any) -> NDArray[np.int64] | None:

@@ -72,6 +72,8 @@ class Answering(Counting):
     _answering: AtWork | None
     _is_noted: bool
     _largest: float
+    _fading: Any = None
+    """How what was learned comes to count less; None where it does not."""
 
     def update_batch(
         self,
@@ -170,6 +172,8 @@ class Answering(Counting):
             self._learned.note(asked.duel.round, share, rater, self._n_kept.item())
         if counted is not None and not self._is_informed:  # every answer changes all of H
             self._counted = self._counted_after(counted, asked, weight - 1.0)
+        if self._fading is not None:
+            self._forget_if_due()
 
     def _end_interrupted(self) -> int:
         """End an update that Ctrl-C stopped: where the kernel had learned the answer, note that.
@@ -181,6 +185,8 @@ class Answering(Counting):
             round_, share, rater = interrupted.round, interrupted.share, interrupted.rater
             if self._n_kept is not None:
                 self._learned.note(round_, share, rater, self._n_kept.item())
+            if self._fading is not None:
+                self._forget_if_due()
             ended = round_ if self._pending.drop(round_) else 0
         self._answering = None  # at last: Ctrl-C may come here too
         return ended
@@ -207,17 +213,17 @@ class Answering(Counting):
             )
         return name
 
-    def _kept(self) -> tuple[Any, float, int, Counted | None]:
+    def _kept(self) -> tuple[Any, float, Learned, int, Counted | None]:
         """All that learning changes, to go back to."""
         self._end_interrupted()
         counted = self._counted
         if counted is not None:
             self._counted = counted.copied()
-        return snapshot(self._state), self._largest, len(self._learned.rounds), counted
+        return snapshot(self._state), self._largest, self._learned, len(self._learned.rounds), counted
 
-    def _go_back(self, kept: tuple[Any, float, int, Counted | None]) -> None:
+    def _go_back(self, kept: tuple[Any, float, Learned, int, Counted | None]) -> None:
         """Forget what was learned since."""
-        before, self._largest, n_noted, counted = kept
+        before, self._largest, self._learned, n_noted, counted = kept
         if self._counts_pending:
             self._counted = counted
         self._is_noted = False

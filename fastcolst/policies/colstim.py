@@ -149,7 +149,7 @@ class CoLSTIM(LinearPolicy):
         d/sqrt(t - tau) log(d T)); a number in [0, 1]: that; "theorem": Theorem 3.2's with c2 = c1.
     allow_self_duel
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
-    widths, position, count_pending, robust, features
+    widths, discount, position, count_pending, robust, features
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     max_pending, rng
         As in :data:`fastcolst.policies.parameters.PERTURBED`.
@@ -201,6 +201,7 @@ class CoLSTIM(LinearPolicy):
         coupling: Coupling = None,
         allow_self_duel: bool = True,
         widths: Widths = "gram",
+        discount: float = 1.0,
         position: bool = False,
         count_pending: bool = False,
         robust: float | None = None,

@@ -199,7 +199,7 @@ class Informative(LinearPolicy):
         again by their features. (Random pairs, without a ridge, may repeat.)
     exploration_rounds
         As in :data:`fastcolst.policies.parameters.INFORMED`.
-    position, count_pending, robust, features, max_pending
+    discount, position, count_pending, robust, features, max_pending
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     rng : int, SeedSequence, Generator or None
         Source of the order in which equal pairs come, and of random pairs; see :func:`fastcolst.streams.entropy_of`.
@@ -258,6 +258,7 @@ class Informative(LinearPolicy):
         value: Value = "variance",
         repeats: bool = True,
         exploration_rounds: Exploration = None,
+        discount: float = 1.0,
         position: bool = False,
         count_pending: bool = False,
         robust: float | None = None,

@@ -81,6 +81,14 @@ class Learned:
         rest.raters = {round_: rater for round_, rater in self.raters.items() if round_ != gone}
         return rest
 
+    def without_first(self, n_rows: int) -> Learned:
+        """The same without so many rows at the beginning; this one stays as it is."""
+        rest = Learned()
+        rest.rounds = self.rounds[n_rows:]
+        left = set(map(abs, rest.rounds))
+        rest.raters = {round_: rater for round_, rater in self.raters.items() if round_ in left}
+        return rest
+
     # --- files ----------------------------------------------------------------------------------------------
 
     ARRAYS = "rounds", "rated", "raters"
@@ -168,7 +176,9 @@ class Remembering:
         -------
         AnswerLog
             A :class:`fastcolst.Log`, a copy. Duels stand as they were shown; of a comparison from a log the winner
-            comes first, unless ``position=True``, and a tie from a log is a win and a loss of half the weight.
+            comes first, unless ``position=True``, and a tie from a log is a win and a loss of half the weight. With a
+            ``discount`` weights are what is left of them, and answers of which next to nothing is left are gone: a fit
+            of this log is the estimate.
 
         Raises
         ------
@@ -231,13 +241,14 @@ class Remembering:
         ForeignDuelError, MalformedDuelError
             As for :meth:`update`.
         ValueError
-            No answer to the duel was learned: it still waits, was discarded or retracted, or had equal arms. The policy
-            is as it was.
+            No answer to the duel was learned: it still waits, was discarded or retracted, or had equal arms; or it is
+            so old that with a ``discount`` it is forgotten. The policy is as it was.
 
         Notes
         -----
         O(m d^2) after m comparisons. theta is found anew, to the estimator's tolerance; M is added up anew, and where
-        it is no longer invertible the exploration goes on.
+        it is no longer invertible the exploration goes on. With a ``discount`` what was left of the answer is taken
+        out, and the others keep their ages.
 
         Examples
         --------
@@ -255,20 +266,22 @@ class Remembering:
             start, stop = self._learned.rows_of(round_)
             if start == stop:
                 raise ValueError(
-                    f"duel of round {round_} has taught nothing: it waits for its answer, was discarded or retracted, "
-                    "or had equal arms; one that was answered is wanted"
+                    f"duel of round {round_} has taught nothing: it waits for its answer, was discarded, retracted or "
+                    "forgotten, or had equal arms; one that was answered is wanted"
                 )
             rule, state = self._rule, self._state
             memory = without(rule.estimator, state.memory, start, stop)
             gram, factor = self._added_up(*kept(rule.estimator, memory))
             changed = state._replace(counters=state.counters.copy(), memory=memory, gram=gram, factor=factor)
+            changed.counters["answered"] -= 1
+            changed.counters["faded"] -= 1  # the others' ages go on
             if changed.estimate_is_stale(rule, True):
                 changed.refresh_estimate(rule)
             before = vars(self).copy()
             try:
                 self._learned = self._learned.without(start, stop)
                 self._start(rule, changed)
-                self._explore_anew()
+                self._note_what_is_known()
             except BaseException:  # Ctrl-C: of what was before nothing has changed in place
                 vars(self).update(before)
                 raise
@@ -296,12 +309,11 @@ class Remembering:
             factor = np.zeros((d, d)) if found is None else found
         return gram, factor
 
-    def _explore_anew(self) -> None:
-        """Count an answer less, and go on exploring where M is not invertible any longer."""
+    def _note_what_is_known(self) -> None:
+        """Go on exploring where M, which lost something, is not invertible any longer."""
         state = self._state
         self._take_counted()
         counters, is_known = state.counters, bool(state.factor.any())
-        counters["answered"] -= 1
         if counters["factored"] and not is_known:
             counters["exploration_end"] = -1
         counters["factored"] = is_known

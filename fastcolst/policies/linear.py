@@ -14,10 +14,11 @@ from fastcolst.comparison import probabilities
 from fastcolst.estimation.concavity import unkept_promise
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
-from fastcolst.kernels.linalg import inverse_factor
+from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
 from fastcolst.policies.answering import is_tiny
 from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
+from fastcolst.policies.forgetting import Forgetting, fading_of
 from fastcolst.policies.informing import Informing
 from fastcolst.policies.kernels import (
     Buffers,
@@ -46,7 +47,7 @@ MATRICES = 4
 """Matrices (n_features, n_features) that a policy with a linear estimate has at least: M and its factor, as built."""
 
 
-class LinearPolicy(Informing, Remembering, Mapped):
+class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
     """A policy with a linear estimate: theta, the Gram matrix of contrasts and what follows from them."""
 
     has_estimate: ClassVar[bool] = True
@@ -65,6 +66,7 @@ class LinearPolicy(Informing, Remembering, Mapped):
         alpha = self._parameters.get("robust")
         self._alpha = None if alpha is None else number("robust", alpha, positive=True)
         self._counted = self._owned = None
+        self._fading = fading_of(self._parameters.get("discount", 1.0), rule.estimator)
         d = self._n_features + self._position
         check_memory("n_features", self._n_features, 8 * MATRICES * d * d)
         try:
@@ -195,11 +197,13 @@ class LinearPolicy(Informing, Remembering, Mapped):
         if self._position:
             contrasts = shown_first(contrasts)
         columns = contrasts, won.astype(np.float64), np.ones(len(won)) if weights is None else weights, out
-        self._make_room(len(contrasts))
-        n_learned = 0
+        n_learned = end = 0
         try:
             while n_learned < len(contrasts):
-                code, n = learn_log(self._at_once, *(column[n_learned:] for column in columns))
+                if n_learned == end:
+                    end += self._answers_at_once(len(contrasts) - n_learned)
+                    self._make_room(end - n_learned)
+                code, n = learn_log(self._at_once, *(column[n_learned:end] for column in columns))
                 n_learned += n
                 if code == OVERFLOW:
                     size, way = ("small", "up") if is_tiny(contrasts[n_learned]) else ("large", "down")
@@ -207,7 +211,8 @@ class LinearPolicy(Informing, Remembering, Mapped):
                         f"{name}[{n_learned}] is so {size} that the estimate overflows: scale the features {way}"
                     )
                 if code != LEARNED:
-                    self._make_ready(code, len(contrasts) - n_learned)
+                    self._make_ready(code, end - n_learned)
+            self._forget_if_due()
             self._end_exploration()
             self._note_exploration()
             self._note_concavity()
@@ -402,7 +407,7 @@ class LinearPolicy(Informing, Remembering, Mapped):
         self._note_concavity()
         if self._warned_status:
             return
-        word, n = status(self._rule.estimator, self._state.memory), self._n_learned
+        word, n = status(self._rule.estimator, self._state.memory), self._n_counting(self._n_learned)
         few = max(SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE * len(self._state.memory.theta))
         # an estimator of one's own may have statuses of its own, whose meaning nobody here knows
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
@@ -471,9 +476,12 @@ class LinearPolicy(Informing, Remembering, Mapped):
             return ""
         scale = np.sqrt(np.diag(self._state.gram))
         scale[scale == 0.0] = 1.0
-        rank = np.linalg.matrix_rank(self._state.gram / np.outer(scale, scale), hermitian=True)
+        rank = np.linalg.matrix_rank(
+            self._state.gram / np.outer(scale, scale), PIVOT_TOLERANCE * len(scale), hermitian=True
+        )
+        span = "their contrasts span" if self._fading is None else "what is not forgotten of their contrasts spans"
         return (
-            f"{type(self).__name__} still explores after {learned} comparisons: their contrasts span "
+            f"{type(self).__name__} still explores after {learned} comparisons: {span} "
             f"{rank} of {len(scale)} dimensions, so that the Gram matrix cannot be inverted (a constant feature, "
             "one-hot arms or fewer arms than features?). Remove the redundant features or set ridge > 0."
         )

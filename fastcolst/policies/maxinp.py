@@ -102,7 +102,7 @@ class MaxInP(LinearPolicy):
     allow_self_duel : bool, default True
         Whether a single candidate duels with itself. False: with its toughest rival, the arm of the largest
         (x_j - x_i)'theta + eta |x_j - x_i|_{M^-1}.
-    widths, position, count_pending, robust, features, max_pending, rng
+    widths, discount, position, count_pending, robust, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -158,6 +158,7 @@ class MaxInP(LinearPolicy):
         width_scale: float | None = None,
         allow_self_duel: bool = True,
         widths: Widths = "gram",
+        discount: float = 1.0,
         position: bool = False,
         count_pending: bool = False,
         robust: float | None = None,

@@ -72,7 +72,7 @@ class MaxPairUCB(LinearPolicy):
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     allow_self_duel : bool, default True
         Whether an arm may duel with itself. False: the best pair of two different arms, i < j.
-    widths, position, count_pending, robust, features, max_pending, rng
+    widths, discount, position, count_pending, robust, features, max_pending, rng
         As in :data:`fastcolst.policies.parameters.LINEAR`.
 
     Raises
@@ -126,6 +126,7 @@ class MaxPairUCB(LinearPolicy):
         width_scale: float | None = None,
         allow_self_duel: bool = True,
         widths: Widths = "gram",
+        discount: float = 1.0,
         position: bool = False,
         count_pending: bool = False,
         robust: float | None = None,

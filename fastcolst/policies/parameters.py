@@ -148,6 +148,10 @@ LINEAR = {
     "ridge": """float, default 0.0
         Added to the diagonal of the Gram matrix M, and the estimator's penalty on theta unless that says one of its
         own. With 0 the exploration goes on until M is invertible.""",
+    "discount": """float, default 1.0
+        gamma, for tastes that drift, from 0.5 to 1: k answers later an answer has gamma^k of its weight, in theta and
+        in M, so that about 1/(1 - gamma) answers count. Ages are counted in blocks of a twentieth of that number, at
+        whose ends theta is found anew. :class:`fastcolst.SGD` cannot forget so.""",
     "position": """bool, default False
         Whether to estimate the advantage of being shown first, beside theta: ``position_advantage`` reports it, and
         utilities and choices leave it out. To M and to sqrt(d log T) it is a feature more.""",

@@ -150,18 +150,23 @@ class Simulated:
             if not self._is_settled:
                 self._settle(n, d)
                 self._is_settled = True
-            self._make_room(m)
             self._learn_unasked()
             if self._position:
                 chunk = chunk._replace(contexts=np.pad(chunk.contexts, ((0, 0), (0, 1), (0, 0))))
-            while True:
-                rest = Chunk(*(array[played:] for array in chunk)) if played else chunk
+            end = 0
+            while played < m:
+                if played == end:
+                    end = played + self._answers_at_once(m - played)
+                    self._make_room(end - played)
+                rest = Chunk(*(array[played:end] for array in chunk)) if end - played < m else chunk
                 more = play(self._at_once, rest, trace[played:])
                 if more < 0:
                     raise no_pair(self._rule, self._chosen.item() + 1, n)
                 played += more
-                if played == m or not (self._end_exploration() or self._refresh_estimate()):
+                if played < end and not (self._end_exploration() or self._refresh_estimate()):
                     return played
+            self._forget_if_due()
+            return played
 
     @property
     def kind(self) -> tuple[type, ...]:
@@ -190,6 +195,13 @@ class Simulated:
             return False
         self._state.refresh_estimate(self._rule)
         return True
+
+    def _answers_at_once(self, n: int) -> int:
+        """How many of n answers may come before what was learned has to fade."""
+        return n
+
+    def _forget_if_due(self) -> None:
+        """Let what was learned fade, if that is due."""
 
     def _learn_unasked(self) -> None:
         """Note that what is learned next is no answer to a duel."""

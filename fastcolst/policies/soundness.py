@@ -41,7 +41,7 @@ def check(part: Any, name: str) -> None:
             check(value, f"{name}.{field}")
     elif part.dtype == COUNTERS:
         for field in COUNTERS.names or ():
-            lowest, highest = (-1 if field == "exploration_end" else 0), 2**62
+            lowest, highest = {"exploration_end": -1, "faded": -(2**62)}.get(field, 0), 2**62
             check_range(
                 part[field], f"{name}.{field}", lowest, 1 if field in ("factored", "untested", "position") else highest
             )

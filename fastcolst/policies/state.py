@@ -66,6 +66,7 @@ COUNTERS = np.dtype(
                 ("factored", np.int64),
                 ("untested", np.int64),
                 ("position", np.int64),
+                ("faded", np.int64),
             ],
             align=True,
         ),
@@ -79,7 +80,7 @@ before end the exploration sooner, 0 for none (see :func:`exploration_end_is_due
 exploration_end: rounds chosen when the exploration ended; -1 before.
 factored: 1 when the Gram matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it
 was last tested for that. position: 1 where the last coordinate is that of the arm shown first, 0 in contexts and 1 in
-contrasts.
+contrasts. faded: how many comparisons were learned when all of them last came to count less, where they do.
 """
 
 

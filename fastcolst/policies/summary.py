@@ -41,6 +41,8 @@ class Summary:
     standard_errors : (d,) float64
         Of the coefficients, as the Gram matrix has them: sqrt((M^-1)_kk) / (2 f(0)). That is for answers between arms
         that are about as good; answers that were easy to foresee tell less. inf while M is singular.
+    effective_answers : float
+        As how many answers of today those of all time count at most, 1/(1 - discount); inf where nothing is forgotten.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Summary:
     names: tuple[Hashable, ...]
     theta: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
+    effective_answers: float
 
     @property
     def best_known(self) -> Hashable:
@@ -86,7 +89,9 @@ class Summary:
         counts = {"round": self.rounds, "duel": self.duels, "self-duel": self.self_duels}
         told = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items()]
         left = f"; pairs are random for {self.exploring} rounds more at most" if self.exploring else ""
-        return f"status {self.status}: {', '.join(told)}, {self.pending} pending, {self.logged} logged{left}"
+        effective = self.effective_answers
+        fade = "" if effective == np.inf else f"; old ones fade, about {effective:,.0f} answers count"
+        return f"status {self.status}: {', '.join(told)}, {self.pending} pending, {self.logged} logged{left}{fade}"
 
     def _table(self) -> list[tuple[str, str, str]]:
         rows = zip(self.names, self.theta, self.standard_errors, strict=True)
@@ -121,6 +126,7 @@ class Summarised(Simulated):
 
     _names: Any
     _pending: Pending
+    _fading: Any
 
     def summary(self) -> Summary:
         """Rounds, duels and status, and the coefficients with their standard errors; a copy, which changes no more."""
@@ -139,6 +145,7 @@ class Summarised(Simulated):
                 self._names if is_named else tuple(range(len(theta))),
                 theta,
                 errors,
+                np.inf if self._fading is None else self._fading.effective,
             )
 
     def _coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

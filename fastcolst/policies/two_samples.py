@@ -136,7 +136,7 @@ class TwoSamples(LinearPolicy):
     allow_self_duel : bool, default True
         Whether both samples may name one arm, which then duels with itself. False: the second arm is the best of the
         others.
-    position, count_pending, robust, features, max_pending
+    discount, position, count_pending, robust, features, max_pending
         As in :data:`fastcolst.policies.parameters.LINEAR`.
     rng : int, SeedSequence, Generator or None
         Source of the samples; see :func:`fastcolst.streams.entropy_of`.
@@ -189,6 +189,7 @@ class TwoSamples(LinearPolicy):
         temperature: float = 1.0,
         exploration_rounds: Exploration = None,
         allow_self_duel: bool = True,
+        discount: float = 1.0,
         position: bool = False,
         count_pending: bool = False,
         robust: float | None = None,

@@ -321,7 +321,15 @@ class MLE:
         for signed, part in _parts(contrast, first_won, weight):
             self._signed.append(signed)
             self._weights.append(part)
-        self.theta = self._by_newton() if len(self._signed) > 1 else np.full(len(contrast), math.nan)
+        return self._found()
+
+    def fade(self, share: float) -> Floats:
+        """Let each weight be a share of what it was, and return theta."""
+        self._weights = [share * weight for weight in self._weights]
+        return self._found()
+
+    def _found(self) -> Floats:
+        self.theta = self._by_newton() if len(self._signed) > 1 else np.full(len(self._signed[0]), math.nan)
         if np.any(np.isnan(self.theta)):
             self.theta = fit(
                 self._signed,
@@ -411,6 +419,17 @@ class OnlineNewton:
         for amount in [weight - n_whole] * (weight > n_whole) + [1.0] * n_whole:
             self._n_learned += 1
             self._push(contrast, first_won, amount)
+        return self.theta
+
+    def fade(self, share: float) -> Floats:
+        """As MLE's; after the start share/2 |t - theta|_H^2 + (1 - share) ridge/2 |t|^2 is what is left."""
+        if self._n_learned <= self.history:
+            self.theta = self._start.fade(share)
+            self._H = self._start.information(len(self.theta))
+            return self.theta
+        faded = share * self._H
+        self._H = faded + (1.0 - share) * self._penalty * np.eye(len(self.theta))
+        self.theta = floats(np.linalg.solve(self._H, faded @ self.theta))
         return self.theta
 
     def information(self, n_features: int) -> Floats:

@@ -55,6 +55,7 @@ class LinearPolicy(abc.ABC):
     robust: float | None = None  # alpha: the weight of an answer is min(1, alpha / |z|_{M^-1}); None: 1
     count_pending: bool = False  # whether pairs that `show` was told of count in M until they are answered
     score: str = "likelihood"  # gradient of the log-likelihood; "residual": (Y - F) z, equation (10)
+    discount: float = 1.0  # gamma: after each block of 1/(20 (1 - gamma)) answers weights fade by gamma^block
 
     theta: Floats = field(init=False)
     gram: Floats = field(init=False)
@@ -63,6 +64,7 @@ class LinearPolicy(abc.ABC):
     _n_logged: int = field(init=False, default=0)  # comparisons from learn(): they count towards tau
     _n_steps: int = field(init=False, default=0)  # comparisons theta has learned from
     _n_known: int = field(init=False, default=0)  # of late in a row, since M was found invertible, z'M^-1 z <= 1
+    _n_aged: int = field(init=False, default=0)  # answers in the block of the discount
     _is_invertible: bool = field(init=False, default=False)  # M was found so when it was last looked at
     _waiting: list[tuple[Floats, float]] = field(init=False, default_factory=list)  # pairs with their weights
 
@@ -115,15 +117,26 @@ class LinearPolicy(abc.ABC):
         `first_won` is the first arm's share of the win, True or False as a rule and 0.5 for a tie; with a `weight` the
         comparison counts so many times. `shown` is what `show` returned, None where nothing waited.
         """
-        if not np.any(contrast):
-            return
-        if shown is not None:
-            self.give_up(contrast, shown)
-        weight *= self.trust(contrast) if shown is None else shown
-        self._note_known(contrast)
-        learn = self._step if self.estimator is None else self.estimator.learn
-        self.theta = learn(contrast, first_won, weight)
-        self.gram = self.gram + weight * np.outer(contrast, contrast)  # lines 3 and 17
+        if np.any(contrast):
+            if shown is not None:
+                self.give_up(contrast, shown)
+            weight *= self.trust(contrast) if shown is None else shown
+            self._note_known(contrast)
+            learn = self._step if self.estimator is None else self.estimator.learn
+            self.theta = learn(contrast, first_won, weight)
+            self.gram = self.gram + weight * np.outer(contrast, contrast)  # lines 3 and 17
+        self._n_aged += 1
+        if self.discount < 1.0 and self._n_aged >= round(0.05 / (1.0 - self.discount)):
+            self._fade(self.discount**self._n_aged)
+            self._n_aged = 0
+
+    def _fade(self, share: float) -> None:
+        """Let each weight be a share of what it was, in theta and in M; the ridge stays."""
+        if self.estimator is None:
+            raise ValueError("estimator is None: gradient steps cannot forget")
+        self.theta = self.estimator.fade(share)
+        prior = self.ridge * np.eye(self.n_features)
+        self.gram = prior + share * (self.gram - prior)
 
     def _note_known(self, contrast: Floats) -> None:
         """Count the comparisons in a row of differences that M knew before."""
