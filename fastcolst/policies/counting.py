@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._checks import answer, number
 from fastcolst._compile import make_agent, plain
 from fastcolst.kernels.selection import all_moderate
 from fastcolst.policies.duel import Asked
@@ -73,6 +74,13 @@ class Counting(Simulated):
             return False
         counters = self._state.counters
         return bool(counters["factored"] and (counters["exploration_end"] >= 0 or not counters["enough"]))
+
+    def _begin_counting(self) -> None:
+        """Read the parameters by which pairs count; nothing waits yet."""
+        self._counts_pending = answer(self._parameters.get("count_pending", False), "count_pending")
+        alpha = self._parameters.get("robust")
+        self._alpha = None if alpha is None else number("robust", alpha, positive=True)
+        self._counted = self._owned = None
 
     # --- choosing -------------------------------------------------------------------------------------------
 

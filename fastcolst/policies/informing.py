@@ -16,6 +16,7 @@ from fastcolst.policies.duel import Asked
 from fastcolst.policies.kernels import agent_is_stale, count_contrast, uncount_contrast
 from fastcolst.policies.learned import add_rows
 from fastcolst.policies.position import shown_first
+from fastcolst.policies.robust import trust_of
 
 __all__ = ["Informing"]
 
@@ -139,6 +140,17 @@ class Informing(Counting):
         if self._is_informed:
             tells = asked.weight * float(weight(self._rule.model, float(memory.theta @ contrast)))
             count_contrast(np.zeros_like(gram), self._information_factor(memory), np.sqrt(tells) * contrast, scratch)
+
+    def _warm_counting(self, row: NDArray[np.float64]) -> None:
+        """Compile what counts and weighs pairs: of a row (1, n_features)."""
+        square, work = np.eye(row.size), np.zeros((3, row.size))
+        if self._counts_pending:
+            add_rows(row, np.ones(1), square, square.copy(), work)
+            uncount_contrast(square, square.copy(), row[0], work[:2])
+        else:
+            count_contrast(square, square.copy(), row[0], work[:2])
+        if self._alpha is not None:
+            trust_of(self._alpha, square, row[0], work[0])
 
     # --- pairs that wait --------------------------------------------------------------------------------------
 

@@ -20,19 +20,11 @@ from fastcolst.policies.columns import Features, Names, features_of, order_of
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
 from fastcolst.policies.forgetting import Forgetting, fading_of
 from fastcolst.policies.informing import Informing
-from fastcolst.policies.kernels import (
-    Buffers,
-    agent_is_stale,
-    count_contrast,
-    decoded,
-    learn_log,
-    uncount_contrast,
-)
-from fastcolst.policies.learned import Remembering, add_rows
+from fastcolst.policies.kernels import Buffers, agent_is_stale, decoded, learn_log
+from fastcolst.policies.learned import Remembering
 from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCKED_IN, is_justified
 from fastcolst.policies.mapped import Mapped
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
-from fastcolst.policies.robust import trust_of
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 from fastcolst.policies.status import SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE, STATUS_WARNINGS
 from fastcolst.policies.summary import standard_errors
@@ -62,10 +54,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         if 0.0 < ridge < SMALLEST_RIDGE:
             raise ValueError(f"ridge is {ridge!r}; 0 or a number of at least {SMALLEST_RIDGE:g} is wanted")
         self._position = answer(self._parameters.get("position", False), "position")
-        self._counts_pending = answer(self._parameters.get("count_pending", False), "count_pending")
-        alpha = self._parameters.get("robust")
-        self._alpha = None if alpha is None else number("robust", alpha, positive=True)
-        self._counted = self._owned = None
+        self._begin_counting()
         self._fading = fading_of(self._parameters.get("discount", 1.0), rule.estimator)
         d = self._n_features + self._position
         check_memory("n_features", self._n_features, 8 * MATRICES * d * d)
@@ -494,11 +483,4 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         twin._learn_log(row, np.ones(1), np.empty(1))
         twin._refresh_estimate()
         twin.probability(*np.zeros((2, 1, self._n_inputs or 1)))
-        square, work = np.eye(row.size), np.zeros((3, row.size))
-        if self._counts_pending:
-            add_rows(row, np.ones(1), square, square.copy(), work)
-            uncount_contrast(square, square.copy(), row[0], work[:2])
-        else:
-            count_contrast(square, square.copy(), row[0], work[:2])
-        if self._alpha is not None:
-            trust_of(self._alpha, square, row[0], work[0])
+        self._warm_counting(row)

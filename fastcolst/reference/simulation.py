@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst.reference.blind import DoubleThompson, SelfSparring, UniformPairs
 from fastcolst.reference.linalg import Floats, row_products
 from fastcolst.reference.models import ComparisonModel
-from fastcolst.reference.policies import DoubleThompson, LinearPolicy, SelfSparring, UniformPairs
+from fastcolst.reference.policies import LinearPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
