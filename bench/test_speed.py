@@ -157,6 +157,29 @@ def test_choosing_a_pair_grows_slowly_with_the_arms(benchmark, report):
         report(f"growth of {name}'s choice with n, 200 to 5,000", slope, 1.5, "in the exponent")
 
 
+def teaching_policies(n_arms):
+    """Informative by each value, and MaxPairUCB, all with a prior and the exact estimate."""
+    values = {value: fc.Informative(D, n_arms=n_arms, value=value) for value in ("variance", "d-optimal", "width")}
+    optimistic = fc.MaxPairUCB(D, n_arms=n_arms, horizon=100_000, ridge=1.0, exploration_rounds=0)
+    return {"MaxPairUCB": optimistic, **values}
+
+
+def test_choosing_the_pair_that_teaches_most(benchmark, report):
+    sizes = [50, 200, 500, 1000, 2000]
+    seconds = []
+    for n in sizes:
+        rounds = [{name: choice_seconds(policy, n, 400) for name, policy in teaching_policies(n).items()}]
+        rounds.append({name: choice_seconds(policy, n, 400) for name, policy in teaching_policies(n).items()})
+        seconds.append({name: min(each[name] for each in rounds) for name in rounds[0]})
+    benchmark.pedantic(choice_seconds, args=(teaching_policies(50)["variance"], 50, 400), rounds=1, iterations=1)
+    for name in ("variance", "d-optimal", "width"):
+        times = [each[name] / each["MaxPairUCB"] for each in seconds]
+        report(f"choice of Informative, {name}, over MaxPairUCB's, n=50, d=10", times[0], 2, "times")
+        report(f"choice of Informative, {name}, over MaxPairUCB's, n=2,000, d=10", times[-1], 8, "times")
+        slope = np.polyfit(np.log(sizes), np.log([each[name] for each in seconds]), 1)[0]
+        report(f"growth of Informative's choice, {name}, with n, 50 to 2,000", slope, 1.5, "in the exponent")
+
+
 def test_two_threads(benchmark, report):
     fused(100)
     if len(os.sched_getaffinity(0)) < 2:

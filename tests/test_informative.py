@@ -6,17 +6,19 @@ import itertools
 import math
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from conftest import rounds
 from inside import arrays, information_factor_of, information_of, state_of
 from test_contract import a_chunk, check_fused, follow
-from test_pairs import Instance, instances
+from test_pairs import KINDS, Instance, instances
 from twins import MODELS, Cauchy
 
 import fastcolst as fc
 from fastcolst import reference, streams
-from fastcolst.policies.informative import Shown
+from fastcolst.policies import teaching
+from fastcolst.policies.informative import Shown, _gain_at, _shape
 from fastcolst.policies.teaching import (
     D_OPTIMAL,
     VARIANCE,
@@ -47,10 +49,11 @@ def searched(instance: Instance, model: Any, value: int, table: Any = None) -> t
     work = np.full(teaching_work_shape(n, d), np.nan)
     work[:d, :n], work[d, :n] = instance.points.T, instance.utilities
     hash_arms(np.ascontiguousarray(instance.points.T), work[-1].view(np.uint64))
-    most = [1.0, float(model.pdf(0.0)) ** 2, float(model.weight(0.0))][value]
     repeats = table is None
     shown = np.zeros(2, np.uint64) if repeats else table
-    return teaching_pair(work, n, Gain(model, value, most, shown, repeats, instance.key))
+    return teaching_pair(
+        work, n, instance.norm, Gain(model, value, *_shape(model, value), shown, repeats, instance.key)
+    )
 
 
 def by_brute_force(instance: Instance, model: Any, value: int, forbidden: Any = ()) -> tuple[int, int]:
@@ -70,16 +73,66 @@ def by_brute_force(instance: Instance, model: Any, value: int, forbidden: Any = 
 @pytest.mark.parametrize("value", VALUES)
 def test_the_pair_is_that_of_brute_force(model: str, value: str):
     ours = MODELS[model].ours
-    for instance, _ in instances(rounds(3000, 150), range(2, 14), range(1, 7)):
+    for instance, _ in instances(rounds(3000, 150), range(2, 14), range(1, 7), (*KINDS, "middling theta")):
         assert searched(instance, ours, VALUES[value]) == by_brute_force(instance, ours, VALUES[value])
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("value", VALUES)
-def test_many_arms_are_ordered_and_pruned_without_a_loss(value: str):
-    ours = fc.BradleyTerry(0.8)
-    for instance, _ in instances(42, (127, 129, 250, 500), (2, 5, 10)):
+def test_many_arms_are_ordered_and_pruned_without_a_loss(value: str, model: str):
+    ours = MODELS[model].ours
+    for instance, _ in instances(48, (127, 129, 250, 500), (2, 5, 10), (*KINDS, "middling theta")):
         assert searched(instance, ours, VALUES[value]) == by_brute_force(instance, ours, VALUES[value])
+
+
+def test_bounds_exclude_most_pairs(monkeypatch: pytest.MonkeyPatch):
+    """As they lie after 400 answers: in a ball once whitened, but much longer along the utilities."""
+    rng, n, d = np.random.default_rng(3), rounds(700, 300), 10
+    points = rng.normal(size=(n, d))
+    points *= 0.16 * (rng.random(n) ** (1 / d) / np.linalg.norm(points, axis=1))[:, np.newaxis]
+    points[:, 0] *= 2.5
+    instance = Instance(rng, "generic", n, d)
+    instance.points, instance.theta = points, np.eye(d)[0] * 6.0
+    instance.utilities, instance.norm = points @ instance.theta, 6.0
+    instance.distances = np.sqrt(np.sum((points[:, None] - points) ** 2, axis=2))
+    if not numba.config.DISABLE_JIT:
+        assert searched(instance, fc.BradleyTerry(), VARIANCE) == by_brute_force(instance, fc.BradleyTerry(), VARIANCE)
+        return
+    n_pairs, measured = [], teaching.squared_distances
+
+    def counting(points: Any, arm: int, start: int, stop: int, out: Any) -> None:
+        n_pairs.append(stop - start)
+        measured(points, arm, start, stop, out)
+
+    monkeypatch.setattr(teaching, "squared_distances", counting)
+    for value, most in ((VARIANCE, 0.5), (D_OPTIMAL, 0.5)):
+        n_pairs.clear()
+        assert searched(instance, fc.BradleyTerry(), value) == by_brute_force(instance, fc.BradleyTerry(), value)
+        assert sum(n_pairs) < most * n * (n - 1) / 2
+
+
+@pytest.mark.parametrize(
+    "model", [*(model.ours for model in MODELS.values()), Cauchy(2.0), fc.Lapse(fc.BradleyTerry(), 0.1)]
+)
+@pytest.mark.parametrize("value", [VARIANCE, D_OPTIMAL])
+def test_the_bound_of_what_an_answer_tells_is_one(model: Any, value: int):
+    most, second, fourth = _shape(model, value)
+    margins = np.concatenate([[0.0], np.geomspace(1e-5, 1e3, 2003)])
+    values = np.array([_gain_at(model, value, float(sign * m)) for sign in (1.0, -1.0) for m in margins])
+    square = np.tile(margins, 2) ** 2
+    assert values[0] == most and np.all(values * (1.0 + second * square + fourth * square**2) <= most * (1.0 + 1e-9))
+    assert second > 0.0 and fourth > 0.0
+
+
+def test_the_bound_of_what_an_answer_tells_is_as_sharp_as_it_can_be():
+    """With x = m/2s, 1/g of the logistic law is cosh^4 x = 1 + 2 x^2 + 5/3 x^4 .. and cosh^2 x = 1 + x^2 + x^4/3 .."""
+    wanted = {VARIANCE: (1.0 / 2.0, 5.0 / 48.0), D_OPTIMAL: (1.0 / 4.0, 1.0 / 48.0), WIDTH: (0.0, 0.0)}
+    for scale in (1e-4, 1.0, 1e4):
+        for value, (second, fourth) in wanted.items():
+            found = _shape(fc.BradleyTerry(scale), value)
+            assert 0.97 * second <= found[1] * scale**2 <= second
+            assert 0.98 * fourth <= found[2] * scale**4 <= 1.2 * fourth  # what the other lacks is its
 
 
 @pytest.mark.parametrize("value", VALUES)

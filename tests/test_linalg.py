@@ -11,6 +11,7 @@ from fastcolst import reference as ref
 from fastcolst._compile import helper
 from fastcolst.kernels.linalg import (
     inverse_factor,
+    norm_by_inverse,
     rank_one_inverse,
     squared_widths,
     unwhiten,
@@ -64,6 +65,17 @@ def widths_of(factor, rows):
 def scaled_condition(gram):
     scale = np.sqrt(np.diag(gram))
     return float(np.linalg.cond(gram / np.outer(scale, scale)))
+
+
+@given(seeds, dimensions, powers)
+def test_the_norm_by_the_inverse_is_that_of_the_matrix(seed, d, power):
+    rng = np.random.default_rng(seed)
+    gram, vector, work = gram_of_condition(rng, d, power), rng.standard_normal(d), np.full(d, np.nan)
+    factor = factor_of(gram)
+    norm = norm_by_inverse(factor, vector, work)
+    assert norm == pytest.approx(np.sqrt(vector @ gram @ vector), rel=100.0 * d * EPS * 10.0 ** (power / 2.0))
+    assert norm == pytest.approx(np.linalg.norm(work), rel=10.0 * d * EPS)
+    np.testing.assert_allclose(factor.T @ work, vector, rtol=0.0, atol=100.0 * d * EPS * np.sqrt(10.0**power))
 
 
 # --- inverse_factor ----------------------------------------------------------------------------------------------

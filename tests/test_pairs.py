@@ -17,6 +17,7 @@ from fastcolst.reference.pairs import in_order, random_order
 
 ETAS = (0.0, 1e-9, 0.1, 0.5, 1.0, 2.0, 1e9)
 KINDS = ("generic", "duplicates", "collinear", "widths of zero", "lattice", "small theta", "far from zero")
+LENGTHS = {"small theta": 1e-3, "middling theta": 0.05}
 
 
 class Instance:
@@ -32,7 +33,7 @@ class Instance:
             points = rng.integers(-1, 2, (n, d)).astype(float)
         elif kind == "far from zero":
             points = 1e-3 * points + 100.0
-        self.theta = rng.standard_normal(d) * (1e-3 if kind == "small theta" else 1.0)
+        self.theta = rng.standard_normal(d) * LENGTHS.get(kind, 1.0)
         self.utilities = np.einsum("ij,j->i", points, self.theta)
         self.points = 0.0 * points if kind == "widths of zero" else points
         self.norm = np.inf if kind == "widths of zero" else float(np.linalg.norm(self.theta))

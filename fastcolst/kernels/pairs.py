@@ -32,8 +32,7 @@ __all__ = [
     "FEW",
     "TIE",
     "are_equal",
-    "by_radius",
-    "by_utility",
+    "in_order",
     "informative_pair",
     "optimistic_pair",
     "optimistic_pair_of",
@@ -343,20 +342,29 @@ def pair_comes_first(key: Any, pair: tuple[int, int], other: tuple[int, int]) ->
 
 @helper
 def _by_bound(pool: Any, objective: Any, other: Any) -> Any:
-    """The pool in order of the bounds r_i = w u_i + s |a_i - centroid|, the largest first, in another matrix.
+    """The pool in order of the bounds r_i = w u_i + s |a_i - centroid|, in another matrix. O(n d)."""
+    if pool.size > FEW:
+        squared_radii(pool.points, pool.size, pool.bound)
+        for j in range(pool.size):
+            pool.bound[j] = objective.weight * pool.utility[j] + objective.scale * np.sqrt(pool.bound[j])
+    return in_order(pool, other)
+
+
+@helper
+def in_order(pool: Any, other: Any) -> Any:
+    """The pool in order of its bounds, the largest first, in another matrix.
 
     A bucket sort: arms of one bucket stay in their order, and each gets the largest bound of those after it where that
-    is larger. A few arms stay where they are, with infinite bounds. O(n d).
+    is larger. A few arms stay where they are, with infinite bounds; so do all where a bound is so large that it
+    overflows. O(n d).
     """
     size, bound, places, starts = pool.size, pool.bound, pool.squares, pool.scratch
-    if size <= FEW:
-        bound[:size] = np.inf
-        return pool
-    squared_radii(pool.points, size, bound)
     lowest, highest = np.inf, -np.inf
     for j in range(size):
-        bound[j] = objective.weight * pool.utility[j] + objective.scale * np.sqrt(bound[j])
         lowest, highest = min(lowest, bound[j]), max(highest, bound[j])
+    if size <= FEW or not highest < np.inf:
+        bound[:size] = np.inf
+        return pool
     spread = highest - lowest if highest > lowest else 1.0
     starts[:size] = 0.0
     for j in range(size):
@@ -376,15 +384,3 @@ def _by_bound(pool: Any, objective: Any, other: Any) -> Any:
     for j in range(size - 2, -1, -1):
         ordered.bound[j] = max(ordered.bound[j], ordered.bound[j + 1])
     return ordered
-
-
-@helper
-def by_radius(pool: Any, other: Any) -> Any:
-    """The pool in order of its arms' distances from their centroid, which are its bounds; the largest first. O(n d)."""
-    return _by_bound(pool, PairObjective(0.0, 1.0, np.inf, False, 0.0, np.uint64(0)), other)
-
-
-@helper
-def by_utility(pool: Any, other: Any) -> Any:
-    """The pool in order of its arms' utilities, the largest first: the bounds, which are no smaller, fall. O(n d)."""
-    return _by_bound(pool, PairObjective(1.0, 0.0, np.inf, False, 0.0, np.uint64(0)), other)
