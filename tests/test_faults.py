@@ -111,8 +111,8 @@ FAULTS = {
     ),
     "pairs that wait left out": Fault(
         "policies/counting.py",
-        "if self._pairs_count() and (chooser",
-        "if not self._pairs_count() and (chooser",
+        "if counted is None and is_sound and self._pairs_count():",
+        "if counted is None and is_sound and not self._pairs_count():",
         f"{COUNTING}[MaxPairUCB-None]",
     ),
     "an answer counted twice": Fault(
@@ -135,9 +135,8 @@ FAULTS = {
     ),
     "robust weights of the day of the answer": Fault(
         "policies/answering.py",
-        "counts, counted = asked.weight * weight,",
-        "counts, counted = self._trust(self._alpha, asked.code, asked.n_arms, asked.contrast, "
-        "self._matrices_of(self._state)) * weight if self._alpha else weight,",
+        "(asked.weight * weight, ",
+        "(self._trust(self._alpha, asked.code, asked.n_arms, asked.contrast) * weight, ",
         "test_robust.py::test_the_weight_is_that_of_the_day_on_which_the_pair_was_shown[MaxPairUCB]",
     ),
 }

@@ -151,7 +151,7 @@ class Answering(Counting):
     def _learn(self, asked: Asked, share: float, weight: float, rater: str | int | None) -> None:
         """Learn one answer, and note who gave it."""
         contrast = shown_first(asked.contrast) if self._position else asked.contrast
-        counts, counted = asked.weight * weight, self._take_counted() if self._counts_pending else None
+        counts, counted = (weight, None) if self._is_plain else (asked.weight * weight, self._take_counted())
         try:
             while True:
                 if self._direct_learn is None:

@@ -9,9 +9,9 @@ from numpy.random import SeedSequence
 
 from fastcolst._checks import brief, plain_text, whole_number
 from fastcolst.policies.answering import AtWork
+from fastcolst.policies.counting import Counting
 from fastcolst.policies.locks import new_lock
 from fastcolst.policies.pending import Pending
-from fastcolst.policies.simulated import Simulated
 from fastcolst.streams import FORK, entropy_of, label_key
 
 __all__ = ["Copied"]
@@ -22,7 +22,7 @@ MADE_ANEW = frozenset(
 """Attributes that a copy has of its own."""
 
 
-class Copied(Simulated):
+class Copied(Counting):
     """How a policy is copied: each copy has a lock, a kernels' handle and tokens of its own."""
 
     _pending: Pending
@@ -95,6 +95,7 @@ class Copied(Simulated):
         twin._begin_stream(entropy_of(SeedSequence(twin._entropy, spawn_key=key)))
         twin._start(twin._rule, twin._state)
         twin._pending, twin._answering = Pending(twin._pending.most, last), None
+        twin._take_counted()
         return twin
 
     if TYPE_CHECKING:  # what a policy has besides

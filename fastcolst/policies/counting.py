@@ -9,21 +9,20 @@ leaves it as it is, and what is given up is taken out again, or all is added up 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import answer, number
-from fastcolst._compile import make_agent, plain
+from fastcolst._compile import make_agent
 from fastcolst.kernels.selection import all_moderate
 from fastcolst.policies.duel import Asked
-from fastcolst.policies.kernels import decoded
 from fastcolst.policies.packing import fitting
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
-from fastcolst.policies.robust import trust_of
+from fastcolst.policies.robust import trust_entry
 from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Counted", "Counting"]
@@ -80,6 +79,7 @@ class Counting(Simulated):
         self._counts_pending = answer(self._parameters.get("count_pending", False), "count_pending")
         alpha = self._parameters.get("robust")
         self._alpha = None if alpha is None else number("robust", alpha, positive=True)
+        self._is_plain = alpha is None and not self._counts_pending
         self._counted = self._owned = None
 
     # --- choosing -------------------------------------------------------------------------------------------
@@ -90,11 +90,12 @@ class Counting(Simulated):
         try:
             self._owned = own
             # what is refused must not have brought theta up to date
-            if self._pairs_count() and (chooser is not None or all_moderate(contexts, largest)):
-                if counted is None:
-                    if self._is_informed:
-                        self._refresh_estimate()
-                    self._counted = Counted(self._with_waiting(self._state), 0)
+            is_sound = counted is not None or chooser is not None or all_moderate(contexts, largest)
+            if counted is None and is_sound and self._pairs_count():
+                if self._is_informed:
+                    self._refresh_estimate()
+                self._counted = Counted(self._with_waiting(self._state), 0)
+            if self._counted is not None:
                 sight = self._sight_of(self._counted)
                 self._agent, self._state = sight.agent, sight.state
             return self._chosen_among(contexts, largest, round_, rows, chooser)
@@ -123,33 +124,34 @@ class Counting(Simulated):
 
     # --- what happens to pairs ------------------------------------------------------------------------------
 
-    def _show_weighed(
-        self, code: int, n_arms: int, contrast: NDArray[np.float64], keys: Sequence[Hashable] | None
-    ) -> Asked:
-        """Show the duel of a choice, with its weight, and count it in."""
+    def _show_and_count(self, *shown: Any) -> Asked:
+        """Show a duel, see :meth:`Pending.show`, and count it in."""
         pending = self._pending
         counted = self._take_counted() if len(pending) else None
-        matrices = self._matrices_of(self._state) if counted is None else counted.matrices
-        weight = 1.0 if self._alpha is None else self._trust(self._alpha, code, n_arms, contrast, matrices)
+        if counted is None:
+            self._counted = None  # of what waits no longer
+            return pending.show(*shown)
         oldest, n_expired = pending.oldest_if_full(), pending.expired
-        asked = pending.show(code, n_arms, contrast, self._chosen.item(), keys, weight)
-        if counted is not None and oldest is not None and pending.expired > n_expired:
-            is_one = pending.expired == n_expired + 1
-            counted = self._counted_after(counted, oldest, -1.0) if is_one else None
-        if not asked.duel.is_self:
+        asked = pending.show(*shown)
+        if oldest is not None and pending.expired > n_expired:
+            counted = self._counted_after(counted, oldest, -1.0) if pending.expired == n_expired + 1 else None
+        if asked.duel.first != asked.duel.second:
             counted = self._counted_after(counted, asked, 1.0)
         self._counted = counted
         return asked
 
-    def _trust(
-        self, alpha: float, code: int, n_arms: int, contrast: NDArray[np.float64], matrices: list[NDArray[np.float64]]
-    ) -> float:
+    def _trust(self, alpha: float, code: int, n_arms: int, contrast: NDArray[np.float64]) -> float:
         """The weight of an ordinary answer to a pair; see :mod:`fastcolst.policies.robust`."""
-        factor = self._factor_for(plain(decoded)(code, n_arms).note, matrices)
-        if factor is None or not self._state.counters["factored"]:
+        counted, state = self._counted if len(self._pending) else None, self._state
+        if self._is_exploring and not state.counters["factored"]:
+            return 1.0
+        factor = self._factor_for(
+            code // (n_arms * n_arms), state if counted is None else self._sight_of(counted).state
+        )
+        if factor is None:
             return 1.0
         z = shown_first(contrast) if self._position else contrast
-        return float(trust_of(alpha, factor, z, self._state.scratch[0]))
+        return trust_entry()(alpha, factor, z, state.scratch[0])
 
     def _take_counted(self) -> Counted | None:
         """What was counted, to be changed in place: until it is put back nothing is, so that Ctrl-C costs no more."""
@@ -207,7 +209,7 @@ class Counting(Simulated):
         """M, its factor and, where the policy chooses by it, that of H: the state's own arrays."""
         return []
 
-    def _factor_for(self, note: int, matrices: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    def _factor_for(self, note: int, state: Any) -> NDArray[np.float64] | None:
         """The factor of the M that the answer to a choice with this note teaches; None where it teaches none."""
         return None
 

@@ -13,10 +13,10 @@ from fastcolst.estimation.protocol import check_information, information_factor
 from fastcolst.policies.columns import features_of
 from fastcolst.policies.counting import Counting
 from fastcolst.policies.duel import Asked
-from fastcolst.policies.kernels import agent_is_stale, count_contrast, uncount_contrast
+from fastcolst.policies.kernels import agent_is_stale, count_contrast, count_entries
 from fastcolst.policies.learned import add_rows
 from fastcolst.policies.position import shown_first
-from fastcolst.policies.robust import trust_of
+from fastcolst.policies.robust import trust_entry
 
 __all__ = ["Informing"]
 
@@ -146,11 +146,11 @@ class Informing(Counting):
         square, work = np.eye(row.size), np.zeros((3, row.size))
         if self._counts_pending:
             add_rows(row, np.ones(1), square, square.copy(), work)
-            uncount_contrast(square, square.copy(), row[0], work[:2])
+            count_entries()
         else:
             count_contrast(square, square.copy(), row[0], work[:2])
         if self._alpha is not None:
-            trust_of(self._alpha, square, row[0], work[0])
+            trust_entry()
 
     # --- pairs that wait --------------------------------------------------------------------------------------
 
@@ -166,30 +166,41 @@ class Informing(Counting):
             state.refresh_estimate(self._rule)
         return self._with_waiting(state)
 
-    def _factor_for(self, note: int, matrices: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
-        return matrices[1]
+    def _factor_for(self, note: int, state: Any) -> NDArray[np.float64] | None:
+        factor: NDArray[np.float64] = state.factor
+        return factor
+
+    def _count_one(self, state: Any, asked: Asked, times: float) -> bool:
+        """Count a duel in M and its factor alone."""
+        contrast = shown_first(asked.contrast) if self._position else asked.contrast
+        share = times * asked.weight
+        add, remove = count_entries()
+        if share < 0.0:
+            return remove(state.gram, state.factor, (-share) ** 0.5 * contrast, state.scratch)
+        add(state.gram, state.factor, contrast if share == 1.0 else share**0.5 * contrast, state.scratch)
+        return True
 
     def _count_beside(self, state: Any, duels: list[Asked], times: float) -> bool:
-        return self._count_rows(state.gram, state.factor, state.memory, *self._rows_of(duels, times))
+        if len(duels) == 1 and not self._is_informed:
+            return self._count_one(state, duels[0], times)
+        self._count_rows(state.gram, state.factor, state.memory, *self._rows_of(duels, times))
+        return True
 
     def _rows_of(self, duels: list[Asked], times: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What duels that count so many times add to M: contrasts (m, d), and weights (m,), negative to take out."""
+        """What duels that count so many times add to M: contrasts (m, d), and weights (m,)."""
         rows = np.array([asked.contrast for asked in duels])
         weights = times * np.array([asked.weight for asked in duels])
         return shown_first(rows) if self._position else rows, weights
 
     def _count_rows(
         self, gram: Any, factor: Any, memory: Any, rows: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> bool:
+    ) -> None:
         """Count contrasts in M and its factor, and in H where the policy chooses by it."""
         work = np.empty((3, len(gram)))
-        if weights[0] < 0.0:
-            return bool(uncount_contrast(gram, factor, np.sqrt(-weights[0]) * rows[0], work[:2]))
         add_rows(rows, weights, gram, factor, work)
         if self._is_informed:
             tells = [float(weight(self._rule.model, float(margin))) for margin in rows @ memory.theta]
             add_rows(rows, weights * tells, np.zeros_like(gram), self._information_factor(memory), work)
-        return True
 
     if TYPE_CHECKING:  # what a policy has besides
 

@@ -6,12 +6,14 @@ through the functions of :mod:`fastcolst.policies.protocol`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._compile import helper, kernel
+from fastcolst._compile import direct, helper, kernel
 from fastcolst.comparison import cdf
 from fastcolst.estimation.protocol import LEARNED, STALE, doubt
 from fastcolst.kernels.linalg import add_contrast, remove_contrast
@@ -40,6 +42,7 @@ __all__ = [
     "choose",
     "code_of_all",
     "count_contrast",
+    "count_entries",
     "decoded",
     "first_wins",
     "learn_answer",
@@ -180,6 +183,14 @@ def count_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> None:
 def uncount_contrast(gram: Any, factor: Any, contrast: Any, work: Any) -> bool:
     """Take a contrast out of M again; see :func:`fastcolst.kernels.linalg.remove_contrast`. O(d^2)."""
     return remove_contrast(gram, factor, contrast, work)
+
+
+@cache
+def count_entries() -> tuple[Callable[..., None], Callable[..., bool]]:
+    """:func:`count_contrast` and :func:`uncount_contrast` as :func:`fastcolst._compile.direct` has them."""
+    square = np.zeros((1, 1))
+    arguments = square, square, square[0], np.zeros((2, 1))
+    return direct(count_contrast, *arguments), direct(uncount_contrast, *arguments)
 
 
 @kernel

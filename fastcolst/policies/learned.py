@@ -176,9 +176,9 @@ class Remembering:
         -------
         AnswerLog
             A :class:`fastcolst.Log`, a copy. Duels stand as they were shown; of a comparison from a log the winner
-            comes first, unless ``position=True``, and a tie from a log is a win and a loss of half the weight. With a
-            ``discount`` weights are what is left of them, and answers of which next to nothing is left are gone: a fit
-            of this log is the estimate.
+            comes first, unless ``position=True``, and a tie from a log is a win and a loss of half the weight. Where
+            the policy is ``robust`` the weights are those by which answers counted; with a ``discount`` they are what
+            is left of them, and answers of which next to nothing is left are gone: a fit of this log is the estimate.
 
         Raises
         ------

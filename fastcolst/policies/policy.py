@@ -250,9 +250,11 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
             keys = arms.keys
             code = code if arms.rows is None else code_of_all(code, arms.rows, n_arms)
         contrast = self._buffers.contrast.copy()
-        if self._counts_pending or self._alpha is not None:
-            return self._show_weighed(code, n_arms, contrast, keys)
-        return self._pending.show(code, n_arms, contrast, self._chosen.item(), keys)
+        if self._is_plain:
+            return self._pending.show(code, n_arms, contrast, self._chosen.item(), keys)
+        weight = 1.0 if self._alpha is None else self._trust(self._alpha, code, n_arms, contrast)
+        shown = code, n_arms, contrast, self._chosen.item(), keys, weight
+        return self._show_and_count(*shown) if self._counts_pending else self._pending.show(*shown)
 
     def _look_closely(self, arms: Arms) -> tuple[NDArray[np.float64], Names | None]:
         """Checked contexts of the available arms in the policy's order, and the names, if all goes well.

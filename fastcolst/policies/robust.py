@@ -10,15 +10,17 @@ Di, Jin, Farnoud, Gu (2024), Nearly optimal algorithms for contextual dueling ba
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastcolst._compile import helper, kernel, register
+from fastcolst._compile import direct, helper, kernel, register
 from fastcolst.estimation.protocol import doubt, information_factor, is_stale, learn
 from fastcolst.kernels.linalg import whiten_contrast
 
-__all__ = ["trust_of", "trusting"]
+__all__ = ["trust_entry", "trust_of", "trusting"]
 
 
 @helper
@@ -32,6 +34,13 @@ def trust(alpha: float, factor: Any, contrast: Any, work: Any) -> float:
 def trust_of(alpha: float, factor: Any, contrast: Any, work: Any) -> float:
     """As :func:`trust`, of a pair that is shown: (d, d) and twice (d,) float64, the last one scratch."""
     return trust(alpha, factor, contrast, work)
+
+
+@cache
+def trust_entry() -> Callable[..., float]:
+    """:func:`trust_of` as :func:`fastcolst._compile.direct` has it, for float64 arrays as a policy owns them."""
+    square = np.zeros((1, 1))
+    return direct(trust_of, 1.0, square, square[0], square[0])
 
 
 @register

@@ -66,6 +66,8 @@ class Simulated:
     """By which answers to pairs that M knows little of are trusted less; see :mod:`fastcolst.policies.robust`."""
     _counts_pending: bool = False
     """Whether pairs that wait count in M; see :mod:`fastcolst.policies.counting`."""
+    _is_plain: bool = True
+    """Whether neither of the two is so: an answer counts as it is given, and a pair when it is answered."""
     _is_exploring: bool = False
     """Whether pairs are still random for the sake of M, as the counters tell it: an attribute is read in no time."""
 

@@ -148,11 +148,10 @@ class StagewisePolicy(LinearPolicy):
         told = [self._information_factor(state.later.memory)] if self._is_informed else []
         return [*super()._matrices_of(state), state.later.gram, state.later.factor, *told]
 
-    def _factor_for(self, note: int, matrices: list[NDArray[np.float64]]) -> NDArray[np.float64] | None:
-        if note > self.n_stages:
-            return None
-        later: NDArray[np.float64] = matrices[len(matrices) // 2 + 1]
-        return matrices[1] if note in (1, EVERYONE) else later[note - 2]
+    def _factor_for(self, note: int, state: Any) -> NDArray[np.float64] | None:
+        if note in (1, EVERYONE):
+            return super()._factor_for(note, state)
+        return state.later.factor[note - 2] if note <= self.n_stages else None
 
     def _count_beside(self, state: Any, duels: list[Asked], times: float) -> bool:
         notes = [plain(decoded)(asked.code, asked.n_arms).note for asked in duels]
@@ -162,7 +161,10 @@ class StagewisePolicy(LinearPolicy):
             if not told:
                 continue
             one = state if stage == 1 else slot(state.later, stage - 2)
-            is_done = self._count_rows(one.gram, one.factor, one.memory, *self._rows_of(told, times)) and is_done
+            if len(told) == 1 and not self._is_informed:
+                is_done = self._count_one(one, told[0], times) and is_done
+            else:
+                self._count_rows(one.gram, one.factor, one.memory, *self._rows_of(told, times))
         return is_done
 
     def _count_on(self, asked: Asked) -> None:
