@@ -6,7 +6,7 @@ others are optional, and the functions of this module, through which all go, kno
 
 - in kernels ``is_stale(memory, wanted)``, whether theta must be refreshed first, ``doubt(memory)``, and
   ``information_factor(memory, otherwise)``, without which rules that choose by the information refuse the estimator;
-  and ``weigh(factor, contrast, work)``, by how much a comparison counts;
+  and ``weigh(factor, contrast, weight, work)``, how much a comparison counts;
 - in Python ``refresh(model, memory)``, which brings theta up to date; ``grown(memory, n)``, the memory with room for n
   more comparisons, for an estimator that keeps them; ``status(memory)``, how the estimate stands, in a word;
   ``audit(model, memory)``, the distance of theta from what it approximates, in standard errors; and
@@ -33,6 +33,7 @@ from fastcolst._checks import brief
 from fastcolst._compile import generic
 from fastcolst.estimation.memory import restacked, unstacked
 from fastcolst.estimation.words import name_of
+from fastcolst.kernels.linalg import whiten_contrast
 
 __all__ = [
     "FULL",
@@ -122,12 +123,17 @@ def information_factor(self: Any, memory: Any, otherwise: Any) -> Any:
 
 
 @generic
-def weigh(self: Any, factor: Any, contrast: Any, work: Any) -> float:
-    """By how much the weight of a comparison is multiplied, from S with S'S = M^-1 before it; 1 without this method.
+def weigh(self: Any, factor: Any, contrast: Any, weight: float, work: Any) -> tuple[float, float]:
+    """How much a comparison of this weight counts, w, and w z'M^-1 z, from S with S'S = M^-1 before it.
 
-    ``contrast`` (d,) is z, ``work`` (d,) is overwritten.
+    ``contrast`` (d,) is z; ``work`` (2, d) is overwritten by sqrt(w) S z and sqrt(w) z. Without this method w is the
+    weight. To M a comparison of weight w is one of sqrt(w) z: of products of two such coordinates M stays symmetric to
+    the last bit, which (w z_i) z_j would not leave it.
     """
-    return 1.0
+    root = np.sqrt(weight)
+    for k in range(contrast.size):
+        work[1, k] = root * contrast[k]
+    return weight, whiten_contrast(factor, work[1], work[0])
 
 
 # --- asked by Python alone --------------------------------------------------------------------------------------

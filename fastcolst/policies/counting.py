@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import answer, number
-from fastcolst._compile import make_agent
 from fastcolst.kernels.selection import all_moderate
 from fastcolst.policies.duel import Asked
 from fastcolst.policies.packing import fitting
@@ -118,7 +117,7 @@ class Counting(Simulated):
         sight = self._sight
         if sight is None or sight.counted is not counted.matrices or sight.base is not self._state:
             state = _replaced(self._state, self._matrices_of(self._state), counted.matrices)
-            sight = Sight(counted.matrices, self._state, state, make_agent(self._rule, state, self._rng))
+            sight = Sight(counted.matrices, self._state, state, self._agent_with(state))
             self._sight = sight
         return sight
 

@@ -24,16 +24,15 @@ __all__ = ["trust_entry", "trust_of", "trusting"]
 
 
 @helper
-def trust(alpha: float, factor: Any, contrast: Any, work: Any) -> float:
-    """w_0 of an answer to z, from S with S'S = M^-1; 1 where |z| overflows, which learning says. O(d^2)."""
-    square = whiten_contrast(factor, contrast, work)
+def trust(alpha: float, square: float) -> float:
+    """w_0 of an answer to z, from z'M^-1 z; 1 where that overflows, which learning says."""
     return float(alpha / np.sqrt(square)) if alpha * alpha < square < np.inf else 1.0
 
 
 @kernel
 def trust_of(alpha: float, factor: Any, contrast: Any, work: Any) -> float:
-    """As :func:`trust`, of a pair that is shown: (d, d) and twice (d,) float64, the last one scratch."""
-    return trust(alpha, factor, contrast, work)
+    """w_0 of a pair that is shown, from S with S'S = M^-1; ``work`` (d,) is overwritten. O(d^2)."""
+    return trust(alpha, whiten_contrast(factor, contrast, work))
 
 
 @cache
@@ -45,9 +44,10 @@ def trust_entry() -> Callable[..., float]:
 
 @register
 class Trusting(NamedTuple):
-    """An estimator for comparisons that are learned as soon as they are known: their weight follows from M as it is.
+    """An estimator for comparisons whose weight follows from M as it is when they are learned.
 
-    estimator: who learns; alpha: as above. In kernels alone: Python goes on asking the estimator itself.
+    estimator: who learns; alpha: as above, inf where the weight follows from an earlier M and is known. In kernels
+    alone: Python goes on asking the estimator itself.
     """
 
     estimator: Any
@@ -69,11 +69,17 @@ class Trusting(NamedTuple):
         """As the estimator does."""
         return information_factor(self.estimator, memory, otherwise)
 
-    def weigh(self, factor: Any, contrast: Any, work: Any) -> float:
-        """w_0."""
-        return trust(self.alpha, factor, contrast, work)
+    def weigh(self, factor: Any, contrast: Any, weight: float, work: Any) -> tuple[float, float]:
+        """As :func:`fastcolst.estimation.protocol.weigh`, times w_0. S z is needed for that: it is whitened once."""
+        square = whiten_contrast(factor, contrast, work[0])
+        counts = weight * trust(self.alpha, square)
+        root = np.sqrt(counts)
+        for k in range(contrast.size):
+            work[0, k] *= root
+            work[1, k] = root * contrast[k]
+        return counts, counts * square
 
 
 def trusting(rule: Any, alpha: float) -> Any:
-    """The rule, for kernels in which comparisons are learned at once: fused rounds and logs."""
+    """The rule of a robust policy, as kernels take it."""
     return rule._replace(estimator=Trusting(rule.estimator, alpha))

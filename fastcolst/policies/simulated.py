@@ -75,13 +75,18 @@ class Simulated:
         """Go on with a state, which kernels know by a handle."""
         self._rule = rule
         self._state = state
-        self._agent = self._at_once = make_agent(rule, state, self._rng)
+        self._agent = self._at_once = self._agent_with(state)
         if self._alpha is not None:
             self._at_once = make_agent(trusting(rule, self._alpha), state, self._rng)
         self._sight = None
         self._direct_choose = self._direct_learn = None  # made anew for the types of a new agent
         self._answered = state.counters["answered"]
         self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
+
+    def _agent_with(self, state: Any) -> Any:
+        """What chooses with a state, and learns comparisons whose weight is known."""
+        rule = self._rule if self._alpha is None else trusting(self._rule, np.inf)
+        return make_agent(rule, state, self._rng)
 
     @property
     def _n_inputs(self) -> int | None:

@@ -29,7 +29,6 @@ from fastcolst.kernels.linalg import (
     squared_widths,
     utilities,
     whiten,
-    whiten_contrast,
 )
 from fastcolst.kernels.selection import all_finite, all_rows_finite, argmax, random_pair
 from fastcolst.policies.protocol import NOT_FINITE, Choice
@@ -214,29 +213,26 @@ def confidence_scale(rule: Any, state: Any) -> float:
 def update_linear(state: Any, estimator: Any, model: Any, contrast: Any, share: float, weight: float) -> int:
     """Learn one comparison: theta, the Gram matrix and its factor. Returns a code of :func:`learn`.
 
-    To M a comparison of weight w is one of sqrt(w) z: of products of two such coordinates M stays symmetric to the last
-    bit, which (w z_i) z_j would not leave it.
-
     O(d^2) besides the estimator's cost. z = 0 changes nothing.
     """
     d = contrast.size
     counters, gram, factor = state.counters[()], state.gram, state.factor
     whitened, weighted = state.scratch[0], state.scratch[1]
     factored = counters.factored == 1
+    leverage = np.inf  # w z' M^-1 z
     if factored:
-        weight *= weigh(estimator, factor, contrast, whitened)
-    root = np.sqrt(weight)
+        weight, leverage = weigh(estimator, factor, contrast, weight, state.scratch)
+    else:
+        root = np.sqrt(weight)
+        for k in range(d):
+            weighted[k] = root * contrast[k]
     trace, n_other = 0.0, 0  # of M with this comparison: no entry of M is larger
     for k in range(d):
-        weighted[k] = root * contrast[k]
         trace += gram[k, k] + weighted[k] * weighted[k]
         n_other += contrast[k] != 0.0  # the square of a tiny difference is 0 too
     if n_other == 0:
         return LEARNED
-    if not trace < np.inf:
-        return OVERFLOW
-    leverage = whiten_contrast(factor, weighted, whitened) if factored else np.inf  # w z' M^-1 z
-    if factored and not leverage < np.inf:
+    if not trace < np.inf or (factored and not leverage < np.inf):
         return OVERFLOW
     code = learn(estimator, model, state.memory, contrast, share, weight)
     if code != LEARNED:
