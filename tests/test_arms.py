@@ -86,6 +86,20 @@ def test_a_dict_of_vectors_names_the_arms() -> None:
     assert one.select(series).first_key in arms and one.feature_names == tuple(FEATURES)
 
 
+def test_what_a_policy_believes_of_a_dict_of_vectors_is_that_of_its_rows() -> None:
+    policy = fc.TwoSamples(len(FEATURES), rng=1)
+    policy.learn(ROWS[:2], ROWS[2:4])
+    for believes in (policy.utilities, policy.widths, policy.expected_misordered):
+        for arms in (dict(zip("vwxyz", ROWS.tolist(), strict=True)), dict(enumerate(ROWS))):
+            assert np.array_equal(believes(arms), believes(ROWS))
+        with pytest.raises(ValueError, match=r"contexts has shape \(3,\); .*wanted"):
+            believes(dict.fromkeys(FEATURES, 1.0))
+    named = {key: pd.Series(row, FEATURES)[::-1] for key, row in zip("vwxyz", ROWS, strict=True)}
+    policy = fc.TwoSamples(len(FEATURES), rng=1)
+    policy.learn(*(pd.DataFrame(rows, columns=FEATURES) for rows in (ROWS[:2], ROWS[2:4])))
+    assert np.array_equal(policy.utilities(named), policy.utilities(ROWS))
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

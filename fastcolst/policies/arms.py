@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import as_array, brief, looked_at, plain_text
-from fastcolst.policies.columns import Names, features_of
+from fastcolst.policies.columns import Names, contexts_of
 
 __all__ = ["Arms", "Keys", "arms_of", "available_rows", "checked_keys", "index_of", "keys_of_their_own"]
 
@@ -40,14 +40,9 @@ def arms_of(contexts: Any, available: Any = None, keys: Any = None) -> Arms:
     ValueError
         For what :meth:`fastcolst.Policy.select` refuses of ``available`` and ``keys``, or contexts without numbers.
     """
-    if isinstance(contexts, Mapping):
-        if keys is not None:
-            raise ValueError(
-                "keys is given and contexts is a dict, which has keys of its own; one of the two is wanted"
-            )
-        rows, labels = features_of("contexts", list(contexts.values()), "a dict of vectors (n_features,)")
-    else:
-        rows, labels = features_of("contexts", contexts, "(n_arms, n_features)")
+    if isinstance(contexts, Mapping) and keys is not None:
+        raise ValueError("keys is given and contexts is a dict, which has keys of its own; one of the two is wanted")
+    rows, labels = contexts_of(contexts)
     n_arms = len(rows) if rows.ndim else 0
     given = keys_of(contexts) if keys is None else checked_keys(keys, n_arms)
     index, keys_index, available_index = (looked_at(index_of, value) for value in (contexts, keys, available))

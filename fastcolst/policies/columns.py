@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import looked_at, real_numbers
 
-__all__ = ["Features", "Names", "features_of", "order_of"]
+__all__ = ["Features", "Names", "contexts_of", "features_of", "order_of"]
 
 Names = tuple[Hashable, ...]
 
@@ -38,6 +38,13 @@ def features_of(name: str, value: Any, shape: str = "(m, n_features)") -> Featur
             if looked_at(labels_of, row) != labels:
                 raise ValueError(f"{name}[{i}] has its features in another order than {name}[0]; hand in a data frame")
     return Features(real_numbers(name, value, shape), labels)
+
+
+def contexts_of(contexts: Any) -> Features:
+    """The features of arms that the caller handed in: rows (n_arms, n_features), or a dict of vectors in its order."""
+    if isinstance(contexts, Mapping):
+        return features_of("contexts", list(contexts.values()), "a dict of vectors (n_features,)")
+    return features_of("contexts", contexts, "(n_arms, n_features)")
 
 
 def labels_of(value: Any) -> Names | None:

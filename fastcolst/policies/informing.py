@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst.comparison import weight
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import check_information, information_factor
-from fastcolst.policies.columns import features_of
+from fastcolst.policies.columns import contexts_of
 from fastcolst.policies.counting import Counting
 from fastcolst.policies.duel import Asked
 from fastcolst.policies.kernels import agent_is_stale, count_contrast, count_entries
@@ -40,14 +41,14 @@ class Informing(Counting):
         """Whether the policy chooses by H, the estimator's information, in place of M."""
         return self.needs_information or self._parameters.get("widths") == "information"
 
-    def widths(self, contexts: ArrayLike) -> NDArray[np.float64]:
-        """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features); inf until M was inverted.
+    def widths(self, contexts: ArrayLike | Mapping[Any, ArrayLike]) -> NDArray[np.float64]:
+        """Widths sqrt(x' M^-1 x), (n_arms,) float64, of contexts (n_arms, n_features) or a dict of vectors.
 
-        With ``widths="information"`` H^-1 stands for M^-1, and with ``count_pending=True`` pairs that wait count in
-        both. With ``ridge=0`` M is inverted for the first time when the
+        They are inf until M was inverted. With ``widths="information"`` H^-1 stands for M^-1, and with
+        ``count_pending=True`` pairs that wait count in both. With ``ridge=0`` M is inverted for the first time when the
         exploration ends, or with ``exploration_rounds="auto"`` after n_features comparisons.
         """
-        given = features_of("contexts", contexts, "(n_arms, n_features)")
+        given = contexts_of(contexts)
         with self._lock:
             rows = self._named_rows("contexts", given, "(n_arms, n_features)")
             if not self._state.counters["factored"]:
@@ -60,7 +61,7 @@ class Informing(Counting):
             widths: NDArray[np.float64] = np.linalg.norm(rows @ self._of_features(factor).T, axis=1)
             return widths
 
-    def expected_misordered(self, contexts: ArrayLike) -> float:
+    def expected_misordered(self, contexts: ArrayLike | Mapping[Any, ArrayLike]) -> float:
         """Share of the pairs of arms that the estimate is expected to put in the wrong order: when to stop asking.
 
         The mean over the pairs of Phi(-|z'theta| / |z|_{H^-1}), z = x_i - x_j, H = ridge I + sum w I(z'theta) z z' the
@@ -68,7 +69,7 @@ class Informing(Counting):
 
         Parameters
         ----------
-        contexts : (n_arms, n_features) array_like of real numbers
+        contexts : (n_arms, n_features) array_like of real numbers, or a dict of vectors
             The arms whose order is wanted, at least two.
 
         Returns
@@ -105,7 +106,7 @@ class Informing(Counting):
             check_information(self._rule.estimator, "expected_misordered")
         except ValueError as error:
             raise AttributeError(str(error)) from None
-        given = features_of("contexts", contexts, "(n_arms, n_features)")
+        given = contexts_of(contexts)
         with self._lock:
             rows = self._named_rows("contexts", given, "(n_arms, n_features)")
             if len(rows) < 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
 from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
 from fastcolst.policies.answering import is_tiny
-from fastcolst.policies.columns import Features, Names, features_of, order_of
+from fastcolst.policies.columns import Features, Names, contexts_of, features_of, order_of
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
 from fastcolst.policies.forgetting import Forgetting, fading_of
 from fastcolst.policies.informing import Informing
@@ -309,9 +310,9 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         state.refresh_estimate(self._rule)
         return state.memory
 
-    def utilities(self, contexts: ArrayLike) -> NDArray[np.float64]:
-        """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features)."""
-        given = features_of("contexts", contexts, "(n_arms, n_features)")
+    def utilities(self, contexts: ArrayLike | Mapping[Any, ArrayLike]) -> NDArray[np.float64]:
+        """Estimated utilities x'theta, (n_arms,) float64, of contexts (n_arms, n_features) or a dict of vectors."""
+        given = contexts_of(contexts)
         with self._lock:
             rows = self._named_rows("contexts", given, "(n_arms, n_features)")
             utilities: NDArray[np.float64] = rows @ self._of_features(self._estimate().theta)
