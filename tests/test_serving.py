@@ -53,6 +53,7 @@ def test_a_copy_of_a_duel_that_nobody_asked_for_its_contrast_has_it(again):
     duel = policy.select(CONTEXTS[0])
     twin = again(duel)
     assert twin == duel and twin.contrast.tobytes() == duel.contrast.tobytes()
+    assert not twin.contrast.flags.writeable and not again(twin).contrast.flags.writeable
     policy.update(twin, True)
     with pytest.raises(AttributeError):
         duel.first = 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,6 +132,13 @@ class Duel(Shown):
     epoch: str
     first_key: Hashable = None
     second_key: Hashable = None
+
+    def __setstate__(self, values: Sequence[Any]) -> None:
+        """Fill a copy, or what comes out of a pickle: its array is new, and read-only as the one before."""
+        for one, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, one.name, value)
+        if isinstance(self.contrast, np.ndarray):
+            self.contrast.setflags(write=False)
 
     @property
     def token(self) -> str:
