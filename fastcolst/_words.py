@@ -16,9 +16,12 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["align", "brief", "looked_at", "plain_text", "real_number", "whole_number"]
+__all__ = ["align", "brief", "is_tie", "looked_at", "plain_text", "real_number", "whole_number"]
 
 T = TypeVar("T")
+
+TIES = frozenset({"tie", "draw", "drawn", "equal", "tie (bothbad)", "both_bad", "bothbad"})
+"""Words for a tie, in small letters."""
 
 
 @overload
@@ -74,6 +77,11 @@ def brief(value: Any) -> str:
     """A value as messages show it: its repr on one line, cut where it is long; its class where that fails."""
     text = looked_at(_SHORT.repr, value)
     return f"a {type(value).__name__} without a repr" if text is None else re.sub(r"\s*\n\s*", " ", text)
+
+
+def is_tie(value: object) -> bool:
+    """Whether it is a word for a tie."""
+    return isinstance(value, str) and value.casefold() in TIES
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:

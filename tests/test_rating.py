@@ -735,6 +735,23 @@ def test_what_a_fit_refuses(arguments, message):
         fc.fit(**{"contrasts": PAIRS, "wins": [1.0, 0.0, 1.0], **arguments})
 
 
+def test_winners_may_be_named_by_their_columns_and_ties_by_a_word():
+    table = pd.DataFrame({"model_a": ["x", "y", "z", "x", "y"], "model_b": ["y", "z", "x", "z", "x"]})
+    known = fc.fit(table, [1.0, 0.0, 0.5, 1.0, 0.5])
+    words = ["model_a", "model_b", "tie", "model_a", "tie (bothbad)"]
+    for wins in (words, pd.Series(words), ["x", "z", "Draw", "x", "both_bad"]):
+        found = fc.fit(table, wins)
+        assert np.array_equal(found.theta, known.theta) and found.log_likelihood == known.log_likelihood
+    with pytest.raises(ValueError, match=r"wins\[1\] is 'left'; 'y' or 'z' is wanted, .*'model_a', 'model_b',.*'tie'"):
+        fc.fit(table, ["model_a", "left", "tie", "tie", "tie"])
+    with pytest.raises(ValueError, match=r"wins\[0\] is 'model_a'; 'x' or 'y' is wanted"):
+        fc.fit(table.to_numpy(), words)  # which has no names
+    for item in ("tie", "model_a"):  # an item's name is nothing else
+        named = table.replace("z", item)
+        with pytest.raises(ValueError, match=rf"wins\[0\] is '{item}'; 'x' or 'y' is wanted"):
+            fc.fit(named, [item, "y", item, "x", "y"])
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fastcolst._checks import brief, choice, entries, is_a, looked_at, plain_text, real_number
+from fastcolst._words import is_tie
 from fastcolst.data.tables import Column, number_in, text_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CODINGS", "MEANINGS", "Coding", "Reading", "Sides", "checked_coding", "is_tie", "shares"]
+__all__ = ["CODINGS", "MEANINGS", "Coding", "Reading", "Sides", "checked_coding", "shares"]
 
 CODINGS = ("auto", "signed", "unit", "names")
-TIES = frozenset({"tie", "draw", "drawn", "equal", "tie (bothbad)", "both_bad", "bothbad"})
 NOUNS = ("model", "response", "answer", "option", "assistant", "player", "item")
 PAIRS = (("first", "second"), ("left", "right"), ("home", "away"), *((f"{noun}_a", f"{noun}_b") for noun in NOUNS))
 """Words for two sides. A and B alone are none: variants are called that, wherever they stand."""
@@ -327,11 +327,6 @@ def _signed(value: Value) -> float:
 
 def _unit(value: Value) -> float:
     return value if not isinstance(value, str) and 0.0 <= value <= 1.0 else np.inf
-
-
-def is_tie(value: object) -> bool:
-    """Whether it is a word for a tie."""
-    return isinstance(value, str) and value.casefold() in TIES
 
 
 def _tie(value: Value) -> float:

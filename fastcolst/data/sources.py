@@ -11,7 +11,7 @@ import numpy as np
 
 from fastcolst._checks import brief, path_text, plain_text
 from fastcolst._files import Arrays, opened
-from fastcolst.data.codings import is_tie
+from fastcolst._words import is_tie
 from fastcolst.data.columns import Columns, Request, layout_of, named
 from fastcolst.data.tables import (
     Column,

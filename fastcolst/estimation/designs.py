@@ -21,6 +21,7 @@ from fastcolst._checks import (
     texts,
 )
 from fastcolst._compile import kernel
+from fastcolst._words import is_tie
 from fastcolst.estimation.history import History
 from fastcolst.estimation.sparse import SparseHistory, equal_rows
 
@@ -172,13 +173,15 @@ class Sparse:
 class Contrasts(NamedTuple):
     """What a fit is given: the design, the names of its features, how many of them come first and are rated.
 
-    pairs (m, 2): the names of each row's two items; None where the contrasts are numbers.
+    pairs (m, 2): the names of each row's two items; None where the contrasts are numbers. columns: the names of the
+    table's columns, where it has some.
     """
 
     design: Design
     names: tuple[str, ...]
     n_rated: int
     pairs: NDArray[Any] | None
+    columns: tuple[str, ...] | None
 
 
 @kernel
@@ -221,11 +224,15 @@ def contrasts_of(name: str, contrasts: Any, covariates: Any, position: bool, nam
         raise ValueError(f"names has {brief(twice[0])} twice; a name of its own for each feature is wanted")
     if position:
         parts.append(np.ones((m, 1)))
-    return Contrasts(_joined(parts), labels, n_rated, pairs)
+    return Contrasts(_joined(parts), labels, n_rated, pairs, column_names(contrasts))
 
 
 def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
-    """Wins as they were given, and 1 and 0 where they are names of winners: of the row's first, or of its second."""
+    """Wins as they were given, or shares where they are words.
+
+    The name of the one of the row's items that won, or of the column of items in which it stands, is 1 or 0, and a word
+    for a tie 0.5. What is the name of an item is nothing else.
+    """
     array = looked_at(np.asarray, wins)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "UTO" or array.ndim != 1:
         return wins
@@ -246,11 +253,21 @@ def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
             "with a row for each comparison and without trials"
         )
     won = given.pairs == array[:, None]
-    if not won.any(axis=1).all():
-        i = int(np.argmin(won.any(axis=1)))
-        first, second = given.pairs[i].tolist()
-        raise ValueError(f"wins[{i}] is {brief(winners[i])}; {brief(first)} or {brief(second)} is wanted, who won")
-    return won[:, 0].astype(np.float64)
+    shares, left = won[:, 0].astype(np.float64), np.flatnonzero(~won.any(axis=1)).tolist()
+    items = set(given.pairs.ravel().tolist()) if left else set()
+    meant = dict(zip(given.columns or (), (1.0, 0.0), strict=False))
+    for i in left:
+        word = plain_text(winners[i])
+        share = None if word is None or word in items else 0.5 if is_tie(word) else meant.get(word)
+        if share is None:
+            first, second = map(brief, given.pairs[i].tolist())
+            others = "".join(f" {brief(name)}," for name in meant)
+            raise ValueError(
+                f"wins[{i}] is {brief(winners[i])}; {first} or {second} is wanted, who won,{others} or a word for a "
+                "tie that names no item, such as 'tie'"
+            )
+        shares[i] = share
+    return shares
 
 
 def _features(name: str, contrasts: Any) -> tuple[Any, tuple[str, ...] | None, NDArray[Any] | None]:

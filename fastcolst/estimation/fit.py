@@ -93,7 +93,8 @@ def fit(
         are names, as floats features.
     wins : (m,) array_like
         How often the first arm won; a tie counts one half, and shares between 0 and 1 are fine. With texts for
-        contrasts also texts: the name of the one of the row's two items that won.
+        contrasts also texts: the name of the one of the row's two items that won, or of its column, where the table
+        has names (``battles[["model_a", "model_b"]]`` with "model_a" for the first), or "tie".
     trials : (m,) array_like, optional
         Of how many comparisons. None: of one each.
     weights : (m,) array_like, optional
