@@ -610,13 +610,24 @@ ID_TABLES = [
 def test_ids_of_items_in_a_data_frame_are_not_taken_for_features(table):
     ids, won = [[0, 17], [17, 5], [5, 0], [0, 17]], [1.0, 0.0, 1.0, 0.0]
     message = (
-        r"contrasts is a data frame with two columns of whole numbers, 'first' and 'second', the first row being 0 and "
+        r"contrasts has two columns of whole numbers, 'first' and 'second', the first row being 0 and "
         r"17: .* ids of items.* Wanted are texts .*\.astype\(str\), or floats .*\.astype\(float\)"
     )
     with pytest.raises(ValueError, match=message):
         fc.fit(table(ids), won)
-    below = fc.fit(table([[1, -1], [2, 0], [0, 1], [1, 3]]) if table is not ID_TABLES[1] else ids, won, ridge=1.0)
-    assert len(below.theta) == 2  # no id is negative, and a list is no table
+    if table is not ID_TABLES[1]:  # which has a column without signs
+        below = fc.fit(table([[1, -1], [2, 0], [0, 1], [1, 3]]), won, ridge=1.0)
+        assert len(below.theta) == 2  # no id is negative
+
+
+@pytest.mark.parametrize("of", [list, np.array, lambda ids: np.array(ids, np.uint8), lambda ids: list(map(tuple, ids))])
+def test_ids_of_items_in_a_list_or_an_array_are_not_taken_for_features(of):
+    ids, won = [[0, 17], [17, 5], [5, 0], [0, 17]], [1.0, 0.0, 1.0, 0.0]
+    with pytest.raises(ValueError, match=r"two columns of whole numbers, 0 and 1, .* 0 and 17: .*\.astype\(float\)"):
+        fc.fit(of(ids), won)
+    for contrasts in ([[1, 0], [0, 1], [1, 0], [0, 1]], [[1, 2], [2, 2], [0, 1], [1, 3]], np.array(ids, float)):
+        features = contrasts if isinstance(contrasts, np.ndarray) else of(contrasts)
+        assert len(fc.fit(features, won, ridge=1.0).theta) == 2  # ids from 0 on reach 2, and no item meets itself
 
 
 def test_a_type_settles_what_whole_numbers_are():
@@ -626,7 +637,12 @@ def test_a_type_settles_what_whole_numbers_are():
     arrow = pa.table({name: frame[name].astype(float) for name in frame})
     assert fc.fit(arrow, won, ridge=1.0).names == ("first", "second")
     assert fc.fit(frame.astype(float), won, ridge=1.0).names == ("first", "second")
-    for features in (ids, np.array(ids), frame.astype({"first": float}), frame.assign(third=[0, 0, 1, 1])):
+    for features in (
+        np.array(ids, float),
+        np.array(ids) - 1,
+        frame.astype({"first": float}),
+        frame.assign(third=[0, 0, 1, 1]),
+    ):
         assert len(fc.fit(features, won, ridge=1.0).theta) == np.shape(features)[1]
 
 

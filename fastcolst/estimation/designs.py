@@ -381,15 +381,20 @@ def _codes(name: str, pairs: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[np.
 
 
 def _refuse_ids(name: str, table: Any, rows: Array) -> None:
-    """Refuse two columns of a data frame that look like two items' numbers, of which a fit would make two features.
+    """Refuse two columns of integers that look like two items' numbers, of which a fit would make two features.
 
-    Lists and arrays are contrasts, whatever is in them: a data frame alone has columns with a type each.
+    Of a data frame, none is negative and they are of integer types. In lists and arrays moreover no two of a row are
+    equal, as no item meets itself, and they go up to 2 at least: the contrasts of two features are rarely that.
     """
     kinds: list[str] = looked_at(lambda frame: list(map(str, _dtypes(frame))), table, [])
+    if not kinds:
+        kind: str = looked_at(lambda array: str(np.asarray(array).dtype), table, "")
+        is_like_ids = rows.size > 0 and rows.max() >= 2.0 and bool(np.all(rows[:, 0] != rows[:, -1]))
+        kinds = [kind] * rows.shape[1] if is_like_ids else []
     if len(kinds) == 2 and all(re.match(r"u?int\d", kind, re.IGNORECASE) for kind in kinds) and rows.min() >= 0.0:
         listed = " and ".join(map(repr, column_names(table) or (0, 1)))
         raise ValueError(
-            f"{name} is a data frame with two columns of whole numbers, {listed}, the first row being "
+            f"{name} has two columns of whole numbers, {listed}, the first row being "
             f"{rows[0, 0]:.0f} and {rows[0, 1]:.0f}: these look like ids of items, and would be read as two features. "
             "Wanted are texts where they name items, .astype(str), or floats where they are features, .astype(float)"
         )

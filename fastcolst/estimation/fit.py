@@ -89,8 +89,8 @@ def fit(
     contrasts : (m, d) array_like of real numbers, (m, d) SciPy sparse matrix, or (m, 2) texts
         z_k = x_first - x_second. Whatever has the method ``tocsr`` is taken as sparse. Texts are the names of two items
         each, the first one's first: a feature for every item, 1 where it is the first and -1 where it is the second.
-        Two columns of whole numbers in a data frame, none negative, may be ids of items and are refused: as texts they
-        are names, as floats features.
+        Two columns of integers, none negative, may be ids of items and are refused, of lists and arrays where they go
+        beyond 1 and no row has an id twice: as texts they are names, as floats features.
     wins : (m,) array_like
         How often the first arm won; a tie counts one half, and shares between 0 and 1 are fine. With texts for
         contrasts also texts: the name of the one of the row's two items that won, or of its column, where the table
