@@ -205,8 +205,8 @@ def compare_models(
         raise ValueError(f"level is {brief(level)}; a number between 0 and 1 is wanted")
     d, m = log.contrasts.shape[1], len(log)
     n_skipped = min(LEARNED_FIRST * d, m // 2) if skip is None else count("skip", skip, lowest=0)
-    if n_skipped >= m:
-        raise ValueError(f"skip is {n_skipped} of {m} comparisons; fewer are wanted")
+    if n_skipped > m - 2:
+        raise ValueError(f"skip is {n_skipped} of {m} comparisons; two or more that count are wanted, to have an error")
     template = CoLSTIM(d) if policy is None else policy
     learners = {label: _with_model(template, model) for label, model in named.items()}
     replays = {label: replay(each, log, label=label, progress=progress) for label, each in learners.items()}
