@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 from fastcolst.data import Log, ReplayResult
 from fastcolst.experiments.results import Result
-from fastcolst.plotting import line_style, new_figure, regret_figure, replay_figure, save_figure
+from fastcolst.plotting import line_style, misordered_figure, new_figure, regret_figure, replay_figure, save_figure
 from fastcolst.policies import REGISTRY
 
 mpl.use("agg")
@@ -226,3 +226,31 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch: pytest.Mon
     for draw in (new_figure, made_result().plot):
         with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'fastcolst\[study\]'"):
             draw()
+
+
+# --- orders ---------------------------------------------------------------------------------------------------
+
+
+def test_the_curve_of_misordered_pairs_is_drawn_as_given_with_its_target():
+    answers, shares = [0, 10, 30], {"variance": [0.5, 0.3, 0.1], "random": [0.5, 0.4, 0.2]}
+    ax = misordered_figure(answers, shares, target=0.15, ax=new_figure().add_subplot())
+    *curves, target = ax.get_lines()
+    assert {line.get_label(): line.get_ydata().tolist() for line in curves} == shares
+    assert all(line.get_xdata().tolist() == answers for line in curves)
+    assert set(target.get_ydata()) == {0.15} and ax.get_ylim()[0] == 0.0
+    assert legend_of(ax) == ["variance", "random", "target 0.15"]
+    assert len(misordered_figure(answers, shares).get_lines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "shares", "named"),
+    [
+        ([0, 1], {"mine": [0.5]}, r"shares\['mine'\] has shape \(1,\); wanted that of answers, \(2,\)"),
+        ([[0, 1]], {"mine": [[0.5, 0.4]]}, r"answers has shape \(1, 2\)"),
+        ([0, 1], {}, "at least one curve"),
+    ],
+)
+def test_curves_of_other_lengths_are_refused(answers, shares, named):
+    with pytest.raises(ValueError, match=named):
+        misordered_figure(answers, shares)
+    assert not plt.get_fignums()

@@ -1,4 +1,4 @@
-"""Pictures of results: regret of simulations and of variants, calibration and log loss of a replay, ratings.
+"""Pictures of results: regret of simulations and of variants, calibration and log loss of a replay, ratings, orders.
 
 Matplotlib is imported when a picture is drawn, and pyplot only when no axes are given, so that drawing into axes of
 one's own works anywhere.
@@ -8,6 +8,7 @@ below all results, which draw themselves by it.
 """
 
 from fastcolst.plotting.figures import PICTURES, new_figure, picture_bytes, save_figure
+from fastcolst.plotting.misordered import misordered_figure
 from fastcolst.plotting.panels import Panel, log_curves, panels_figure
 from fastcolst.plotting.rankings import ranking_figure
 from fastcolst.plotting.regret import regret_curves, regret_figure, study_figure
@@ -21,6 +22,7 @@ __all__ = [
     "Panel",
     "line_style",
     "log_curves",
+    "misordered_figure",
     "new_figure",
     "panels_figure",
     "picture_bytes",
