@@ -36,6 +36,8 @@ _HOME = {
     "PendingDuel": "policies.duel",
     "Policy": "policies",
     "SelfSparring": "policies",
+    "SetAnswers": "policies.kept_sets",
+    "ShownSet": "policies.shown",
     "StaD": "policies",
     "Summary": "policies.summary",
     "SupCoLSTIM": "policies",

@@ -49,5 +49,7 @@ from fastcolst.policies.duel import Duel as Duel
 from fastcolst.policies.duel import ForeignDuelError as ForeignDuelError
 from fastcolst.policies.duel import MalformedDuelError as MalformedDuelError
 from fastcolst.policies.duel import PendingDuel as PendingDuel
+from fastcolst.policies.kept_sets import SetAnswers as SetAnswers
 from fastcolst.policies.loading import load_policy as load_policy
+from fastcolst.policies.shown import ShownSet as ShownSet
 from fastcolst.policies.summary import Summary as Summary

@@ -19,6 +19,7 @@ from fastcolst import reference
 from fastcolst.estimation.protocol import information_factor
 from fastcolst.kernels.splitmix import key_from
 from fastcolst.policies import double_thompson
+from fastcolst.policies.kept_sets import KeptChoices
 from fastcolst.policies.kernels import NOT_FINITE_CODE
 from fastcolst.policies.learned import Learned
 from fastcolst.policies.pending import Pending, Rounds
@@ -47,13 +48,14 @@ def arrays(policy: fc.Policy, without: frozenset[str] = frozenset()) -> Any:
 
 def _frozen(part: Any, without: frozenset[str]) -> Any:
     """A part of a policy as values that stay what they are, and that are equal where every byte is."""
-    if isinstance(part, fc.Duel):
-        part = {"first": part.first, "second": part.second, "round": part.round, "contrast": part.contrast}
+    if isinstance(part, fc.Duel | fc.ShownSet):
+        names = ("first", "second", "contrast") if isinstance(part, fc.Duel) else ("arms", "keys", "features")
+        part = {name: getattr(part, name) for name in (*names, "round")}
     elif isinstance(part, Rounds):
         part = bytes(part)
     elif isinstance(part, Learned):
         part = {"rounds": np.trim_zeros(np.array(part.rounds), "b"), "raters": part.raters}
-    elif isinstance(part, Pending):
+    elif isinstance(part, Pending | KeptChoices):
         part = {name: field for name, field in vars(part).items() if name not in TOKENS}
     elif isinstance(part, tuple) and hasattr(part, "_asdict"):
         part = part._asdict()

@@ -122,6 +122,8 @@ def use(policy: fc.CoLSTIM, mess: Callable[[np.ndarray], Any], answers: list[Any
     policy.probability(mess(CONTEXTS), mess(CONTEXTS[::-1]))
     policy.probability(mess(CONTEXTS[0]), mess(CONTEXTS[1]))
     policy.select_batch(mess(CONTEXTS), size=2)
+    shown = policy.select_set(mess(CONTEXTS), 3)
+    policy.update(shown, ranking=shown.arms, weight=2)
     fc.simulate({"policy": policy}, scenario, 5, rng=1)
 
 

@@ -139,6 +139,30 @@ FAULTS = {
         "(self._trust(self._alpha, asked.code, asked.n_arms, asked.contrast) * weight, ",
         "test_robust.py::test_the_weight_is_that_of_the_day_on_which_the_pair_was_shown[MaxPairUCB]",
     ),
+    "far from any arm of the set in place of all": Fault(
+        "policies/filling.py",
+        "min(nearest[j], square)",
+        "max(nearest[j], square)",
+        "test_sets.py::test_a_set_is_the_one_of_the_reference[gram-CoLSTIM]",
+    ),
+    "a choice from all in each stage of a ranking": Fault(
+        "policies/sets.py",
+        "others = [place for place in left if place != chosen]",
+        "others = [place for place in range(len(asked.duel)) if place != chosen]",
+        "test_sets.py::test_sets_and_duels_together_agree_with_forty_digits[0.7-2.5]",
+    ),
+    "broken pairs that count in full": Fault(
+        "estimation/sets.py",
+        "shared = np.repeat(choices.weights / (sizes - 1), sizes - 1)",
+        "shared = np.repeat(choices.weights, sizes - 1)",
+        "test_sets.py::test_of_other_noise_a_choice_is_weighted_pairs[thurstone]",
+    ),
+    "self-duels in sets": Fault(
+        "policies/sets.py",
+        "self._rule._replace(allow_self_duel=False)",
+        "self._rule",
+        "test_sets.py::test_a_set_of_two_is_the_duel_that_select_shows_to_the_last_bit[options0-sgd-CoLSTIM]",
+    ),
 }
 
 

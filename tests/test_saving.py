@@ -210,8 +210,9 @@ OF_LINEAR = [*EVERY, "looks", "unjustified", "warned_locked", "warned_concavity"
 COUNTERS = ["chosen", "answered", "logged", "exploration_rounds", "enough", "known", "exploration_end", "factored",
             "untested", "position", "faded"]  # fmt: skip
 PARTS = {
-    "pending": ["discarded", "selves", "waiting", "contrasts", "keys"],
+    "pending": ["discarded", "selves", "waiting", "contrasts", "keys", "sets", "set_features"],
     "learned": ["rounds", "rated", "raters"],
+    "choices": ["contrasts", "table"],
     "state": [*(f"counters.{name}" for name in COUNTERS), "gram", "factor"],
     "state.memory": ["theta", "learned", "squares", "extreme"],
 }

@@ -15,10 +15,11 @@ from fastcolst.estimation.history import History
 from fastcolst.estimation.newton import distance, maximise, solve
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.prediction import answers_are_few, pass_is_due
-from fastcolst.estimation.protocol import FULL, LEARNED
+from fastcolst.estimation.protocol import FULL, KEPT, LEARNED
 from fastcolst.estimation.push import keep, learn_by_push
 from fastcolst.estimation.records import INTERIOR, STATUSES, Evidence, Settings
 from fastcolst.estimation.retraction import rows_of, without
+from fastcolst.estimation.sets import note_choice
 from fastcolst.estimation.words import SCORES, number_of, radius_of, ridge_of, score_of, stands_for
 
 __all__ = ["AUTO_RADIUS", "MLE", "MLESteps"]
@@ -101,6 +102,11 @@ class MLESteps(NamedTuple):
             return FULL
         learn_by_push(objective_of(self, model), memory, contrast, share, weight)
         return LEARNED
+
+    def learn_choice(self, model: Any, memory: Evidence, contrasts: NDArray[np.float64], weight: float) -> int:
+        """Count which of several was chosen; the next solve looks at it."""
+        note_choice(memory, contrasts)
+        return KEPT
 
     def n_kept(self, memory: Evidence) -> NDArray[np.int64]:
         """How many rows the history holds, (1,)."""

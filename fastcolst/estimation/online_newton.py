@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastcolst._checks import brief, whole_number
 from fastcolst._compile import register
@@ -17,9 +18,10 @@ from fastcolst.estimation.mle import AUTO_RADIUS
 from fastcolst.estimation.newton import maximise, solve
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.prediction import pass_is_due
-from fastcolst.estimation.protocol import FULL, LEARNED, OVERFLOW, STALE
+from fastcolst.estimation.protocol import FULL, KEPT, LEARNED, OVERFLOW, STALE
 from fastcolst.estimation.push import keep, learn_by_push, unlearn
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Settings
+from fastcolst.estimation.sets import newton_step, note_choice
 from fastcolst.estimation.sgd import CERTAIN
 from fastcolst.estimation.words import SCORES, ridge_of, score_of, stands_for
 
@@ -106,6 +108,22 @@ class OnlineNewtonSteps(NamedTuple):
                 unlearn(progress)
                 return OVERFLOW
             amount = 1.0
+        return LEARNED
+
+    def learn_choice(self, model: Any, memory: TestedEvidence, contrasts: NDArray[np.float64], weight: float) -> int:
+        """Count which of several was chosen during the start, and take one step on its loss afterwards.
+
+        The running test of the predictions is of pairs alone.
+        """
+        progress = memory.progress
+        if progress["learned"] < self.history:
+            note_choice(memory, contrasts)
+            return KEPT
+        if progress["solved"] < self.history:
+            return STALE
+        if not newton_step(model, self.score, memory, contrasts, weight):
+            return OVERFLOW
+        progress["learned"] += 1
         return LEARNED
 
     def faded(self, memory: TestedEvidence, share: float, n: int) -> TestedEvidence:

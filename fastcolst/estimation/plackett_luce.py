@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Choices", "information_at", "likelihood_at", "maximum", "scores_of"]
+__all__ = ["TIES", "Choices", "information_at", "likelihood_at", "maximum", "scores_of", "shares_of", "stages_of"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
+
+TIES = ("in-order", "breslow")
 
 MOST_STEPS = 400
 REST = 1e-11
@@ -73,20 +75,58 @@ class Likelihood(NamedTuple):
     probabilities: Any
 
 
+def stages_of(levels: list[list[int]], is_open: bool, ties: str | None, name: str) -> list[tuple[int, list[int]]]:
+    """The choices that a ranking is made of: the row that was chosen, and all rows from which it was.
+
+    ``levels`` and ``is_open`` as in :class:`fastcolst.estimation.ranked.Ranked`, ``ties`` as in
+    :func:`fastcolst.fit_rankings`.
+
+    Raises
+    ------
+    ValueError
+        There is a tie, and ``ties`` does not settle it; opens with the name.
+    """
+    stages = []
+    left = [row for level in levels for row in level]
+    for k, level in enumerate(levels):
+        if is_open and k == len(levels) - 1:  # shown and not ranked
+            break
+        if len(level) > 1 and ties is None:
+            raise ValueError(
+                f"{name} has a tie of {len(level)}; ties='in-order' or 'breslow' is wanted, which settles it"
+            )
+        for row in level:
+            if len(left) > 1:
+                stages.append((row, left))
+            if ties != "breslow" or len(level) == 1:
+                left = left[1:]
+        if ties == "breslow" and len(level) > 1:
+            left = left[len(level) :]
+    return stages
+
+
+def shares_of(utilities: Array, starts: Places) -> tuple[Array, Array, Array]:
+    """The probability of each row, of choices whose rows begin at ``starts``; utilities (t,) in the noise's scale.
+
+    Besides, of each choice the largest utility, and the logarithm of the sum of exp(utility - largest). O(t).
+    """
+    stages = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(utilities)))
+    largest = np.maximum.reduceat(utilities, starts)
+    masses = np.exp(utilities - largest[stages])
+    totals = np.add.reduceat(masses, starts)
+    return masses / totals[stages], largest, np.log(totals)
+
+
 def likelihood_at(choices: Choices, theta: Array) -> Likelihood:
     """The log-likelihood at theta, O(t)."""
     from scipy import sparse
 
     utilities = choices.features @ theta
-    each = utilities[choices.rows]
-    stages = np.repeat(np.arange(len(choices.starts)), choices.sizes)
-    largest = np.maximum.reduceat(each, choices.starts)
-    masses = np.exp(each - largest[stages])
-    totals = np.add.reduceat(masses, choices.starts)
-    value = float(choices.weights @ (utilities[choices.chosen] - largest - np.log(totals)))
+    shares, largest, logs = shares_of(utilities[choices.rows], choices.starts)
+    value = float(choices.weights @ (utilities[choices.chosen] - largest - logs))
     shape = len(choices.starts), choices.features.shape[0]
     indptr = np.append(choices.starts, len(choices.rows))
-    return Likelihood(value, sparse.csr_matrix((masses / totals[stages], choices.rows, indptr), shape=shape))
+    return Likelihood(value, sparse.csr_matrix((shares, choices.rows, indptr), shape=shape))
 
 
 def scores_of(choices: Choices, found: Likelihood) -> Array:

@@ -11,6 +11,7 @@ others are optional, and the functions of this module, through which all go, kno
   more comparisons, for an estimator that keeps them; ``status(memory)``, how the estimate stands, in a word;
   ``audit(model, memory)``, the distance of theta from what it approximates, in standard errors; and
   ``information(memory)``, the (d, d) Fisher information of what was learned, when theta is up to date;
+- for sets of more than two, in Python: ``learn_choice(model, memory, contrasts, weight)``, see :func:`learn_choice`;
 - of an estimator that keeps all that it learns, in Python, and all three: ``n_kept(memory)``, a (1,) int64 of the
   memory, how many rows it keeps; ``kept(memory)``, these rows; and ``without(memory, start, stop)``, a memory without
   some of them;
@@ -37,6 +38,7 @@ from fastcolst.kernels.linalg import whiten_contrast
 
 __all__ = [
     "FULL",
+    "KEPT",
     "LEARNED",
     "OVERFLOW",
     "STALE",
@@ -53,8 +55,10 @@ __all__ = [
     "is_refreshed",
     "is_stale",
     "kept",
+    "knows_choices",
     "knows_information",
     "learn",
+    "learn_choice",
     "n_kept",
     "new_memory",
     "refresh",
@@ -67,6 +71,7 @@ LEARNED = 0
 OVERFLOW = 1
 FULL = 2
 STALE = 3
+KEPT = 4
 
 
 @generic
@@ -269,6 +274,33 @@ def faded(estimator: Any, memory: Any, share: float, n: int) -> Any:
     The ridge is what it was. An estimator that keeps its rows may let the oldest of them go. theta may be stale then.
     """
     return _method(estimator, "faded")(estimator, memory, share, n)
+
+
+def knows_choices(estimator: Any) -> bool:
+    """Whether an estimator learns which of several was chosen."""
+    return _method(estimator, "learn_choice") is not None
+
+
+def learn_choice(estimator: Any, model: Any, memory: Any, contrasts: NDArray[np.float64], weight: float) -> int:
+    """Learn which of several was chosen.
+
+    Parameters
+    ----------
+    estimator, model, memory
+        As in :func:`learn`.
+    contrasts : (m - 1, d) float64
+        x_c - x_j of the chosen one and each of the others, not all zero.
+    weight : float
+        How much the choice counts, positive.
+
+    Returns
+    -------
+    int
+        ``LEARNED``: theta has moved, and the estimator needs the choice no longer. ``KEPT``: it is counted, and
+        :func:`refresh` is to come, with a memory that holds it; see
+        :func:`fastcolst.estimation.sets.with_choices`. ``OVERFLOW`` and ``STALE`` as for :func:`learn`.
+    """
+    return int(_method(estimator, "learn_choice")(estimator, model, memory, contrasts, weight))
 
 
 def n_kept(estimator: Any, memory: Any) -> NDArray[np.int64] | None:

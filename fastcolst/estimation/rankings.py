@@ -13,7 +13,15 @@ from fastcolst.comparison import BradleyTerry, comparison_model
 from fastcolst.estimation.designs import codes_of
 from fastcolst.estimation.fit import COVARIANCES, FLAT, Found, apart, fitted, separated, warn_of
 from fastcolst.estimation.identification import knowledge_of, known_directions, shortest
-from fastcolst.estimation.plackett_luce import Choices, information_at, likelihood_at, maximum, scores_of
+from fastcolst.estimation.plackett_luce import (
+    TIES,
+    Choices,
+    information_at,
+    likelihood_at,
+    maximum,
+    scores_of,
+    stages_of,
+)
 from fastcolst.estimation.ranked import Ranked, ranked_of
 from fastcolst.estimation.rating import Fit
 from fastcolst.estimation.records import INTERIOR, NOT_CONVERGED, SEPARATED, STATUSES
@@ -21,8 +29,6 @@ from fastcolst.estimation.records import INTERIOR, NOT_CONVERGED, SEPARATED, STA
 __all__ = ["fit_rankings"]
 
 Array = NDArray[np.float64]
-
-TIES = ("in-order", "breslow")
 
 
 def fit_rankings(
@@ -234,25 +240,12 @@ def _choices(ranked: Ranked, weights: Array, ties: str | None) -> Choices:
     rows: list[int] = []
     starts, chosen, counts, of_ranking = [], [], [], []
     for r, (levels, is_open) in enumerate(zip(ranked.levels, ranked.is_open, strict=True)):
-        left = [row for level in levels for row in level]
-        for k, level in enumerate(levels):
-            if is_open and k == len(levels) - 1:  # shown and not ranked
-                break
-            if len(level) > 1 and ties is None:
-                raise ValueError(
-                    f"rankings[{r}] has a tie of {len(level)}; ties='in-order' or 'breslow' is wanted, which settles it"
-                )
-            for row in level:
-                if len(left) > 1:
-                    starts.append(len(rows))
-                    rows.extend(left)
-                    chosen.append(row)
-                    counts.append(weights[r])
-                    of_ranking.append(r)
-                if ties != "breslow" or len(level) == 1:
-                    left = left[1:]
-            if ties == "breslow" and len(level) > 1:
-                left = left[len(level) :]
+        for row, left in stages_of(levels, is_open, ties, f"rankings[{r}]"):
+            starts.append(len(rows))
+            rows.extend(left)
+            chosen.append(row)
+            counts.append(weights[r])
+            of_ranking.append(r)
     return Choices(
         ranked.features,
         np.array(rows, np.int64),

@@ -12,6 +12,7 @@ from fastcolst._checks import answer
 from fastcolst._compile import helper, register
 from fastcolst.comparison import cdf, score
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW
+from fastcolst.estimation.sets import pulls
 from fastcolst.estimation.words import SCORES, number_of, radius_of, score_of, stands_for
 from fastcolst.kernels.linalg import dot
 
@@ -136,6 +137,38 @@ class SGDSteps(NamedTuple):
             _add_squares(memory.squares, contrast)
         if np.abs(margin) > memory.extreme[0]:
             memory.extreme[0], memory.extreme[1] = np.abs(margin), cdf(model, -np.abs(margin))
+        memory.learned[()] += 1
+        return LEARNED
+
+    def learn_choice(self, model: Any, memory: SGDMemory, contrasts: NDArray[np.float64], weight: float) -> int:
+        """Take one step on the loss of which of several was chosen.
+
+        A feature's square is the mean of those of the contrasts in which it is not 0.
+        """
+        theta, squares = memory.theta, memory.squares
+        margins = contrasts @ theta
+        pull = pulls(model, self.score, margins)[0] @ contrasts
+        step = weight * self.learning_rate * float(memory.learned[()] + 1) ** -self.decay
+        n_other = np.count_nonzero(contrasts, axis=0)
+        is_new = (n_other > 0).astype(np.float64)
+        moved = theta + step * pull
+        more = (contrasts**2).sum(axis=0) / np.maximum(n_other, 1)
+        if self.standardize == 1:
+            before = np.where(squares[0] > 0.0, squares[0] / np.maximum(squares[1], 1.0), 1.0)
+            after = np.where(is_new > 0.0, (squares[0] + more) / (squares[1] + 1.0), before)
+            if after.min() < LEAST_SQUARE:
+                return OVERFLOW
+            moved = theta * np.sqrt(before / after) + step * (pull / after)
+        square = float(moved @ moved)
+        if not square < np.inf:
+            return OVERFLOW
+        theta[:] = moved if square <= self.radius**2 else moved * (self.radius / math.sqrt(square))
+        if self.standardize == 1:
+            squares[0] += more
+            squares[1] += is_new
+        widest = float(np.abs(margins).max())
+        if widest > memory.extreme[0]:
+            memory.extreme[:] = widest, cdf(model, -widest)
         memory.learned[()] += 1
         return LEARNED
 

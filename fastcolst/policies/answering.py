@@ -15,9 +15,10 @@ from fastcolst.estimation.protocol import LEARNED, OVERFLOW
 from fastcolst.policies.counting import Counted, Counting
 from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import learn_answer
-from fastcolst.policies.learned import Learned, checked_rater
+from fastcolst.policies.learned import Learned
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
+from fastcolst.policies.raters import checked_rater
 
 __all__ = ["Answering", "AtWork", "is_tiny", "overflow"]
 

@@ -28,6 +28,8 @@ class BlindPolicy(Policy):
 class IndexPolicy(BlindPolicy):
     """A policy that knows arms by their index and learns from duels between them; every round has the same arms."""
 
+    chooses = "arms by how often each has won"
+
     def _start_index(self, rule: Any, state_class: Any) -> None:
         """Begin with a fresh state, ``state_class.new(n_arms)``: now, or in the first round if n_arms is not given."""
         self._state_class = state_class

@@ -185,6 +185,8 @@ class CoLSTIM(LinearPolicy):
     True
     """
 
+    fills_sets = True
+
     def __init__(
         self,
         n_features: int,

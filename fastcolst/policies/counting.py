@@ -22,6 +22,7 @@ from fastcolst.policies.packing import fitting
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.position import shown_first
 from fastcolst.policies.robust import trust_entry
+from fastcolst.policies.shown import AskedSet
 from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Counted", "Counting"]
@@ -138,6 +139,13 @@ class Counting(Simulated):
             counted = self._counted_after(counted, asked, 1.0)
         self._counted = counted
         return asked
+
+    def _give_up(self, asked: Asked | AskedSet) -> None:
+        """Give up what waits, and take a duel out that was counted in."""
+        counted = self._take_counted()
+        self._pending.discard(asked.duel.round)
+        if counted is not None and isinstance(asked, Asked):
+            self._counted = self._counted_after(counted, asked, -1.0)
 
     def _trust(self, alpha: float, code: int, n_arms: int, contrast: NDArray[np.float64]) -> float:
         """The weight of an ordinary answer to a pair; see :mod:`fastcolst.policies.robust`."""

@@ -228,6 +228,16 @@ class Asked(NamedTuple):
     contrast: NDArray[np.float64]
     weight: float
 
+    @property
+    def arms(self) -> tuple[int, int]:
+        """Rows of the contexts."""
+        return self.duel.first, self.duel.second
+
+    @property
+    def keys(self) -> tuple[Hashable, Hashable]:
+        """The arms' keys, or None for both."""
+        return self.duel.first_key, self.duel.second_key
+
 
 class Draft(Shown):
     """A duel whose fields may be set still, before it is told that it is a :class:`Duel`.
@@ -239,23 +249,23 @@ class Draft(Shown):
 
 
 class PendingDuel(NamedTuple):
-    """A duel that waits for its answer, as :meth:`Policy.pending_duels` lists it.
+    """A duel, or a set, that waits for its answer, as :meth:`Policy.pending_duels` lists it.
 
     Attributes
     ----------
     token : str
         By which it can be answered or discarded.
-    arms : (int, int)
-        Rows of the contexts, first and second.
-    keys : (hashable, hashable)
+    arms : tuple of int
+        Rows of the contexts, first and second; of a set all.
+    keys : tuple of hashables
         The arms' keys; None where the contexts had none.
     age : int
         Rounds that came after it.
     """
 
     token: str
-    arms: tuple[int, int]
-    keys: tuple[Hashable, Hashable]
+    arms: tuple[int, ...]
+    keys: tuple[Hashable, ...]
     age: int
 
 

@@ -253,6 +253,7 @@ class Informative(LinearPolicy):
 
     choice_cost = 3.0
     needs_information = True
+    chooses = "the pair whose answer tells most"
 
     def __init__(
         self,
@@ -305,9 +306,9 @@ class Informative(LinearPolicy):
             self._make_room(1)
         return super()._chosen_among(contexts, largest, round_, rows, chooser)
 
-    def _choose_after_all(self, code: int, contexts: Any, largest: float, chooser: Any) -> int:
+    def _choose_after_all(self, code: int, contexts: Any, largest: float, rows: Any, chooser: Any) -> int:
         try:
-            return super()._choose_after_all(code, contexts, largest, chooser)
+            return super()._choose_after_all(code, contexts, largest, rows, chooser)
         except ValueError:
             self._check_left(contexts[:])  # of bound arms an array
             raise

@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._checks import LARGEST, brief, can_be_written, plain_text, whole_number
+from fastcolst._checks import LARGEST
 from fastcolst._compile import kernel
 from fastcolst.estimation.protocol import kept, without
 from fastcolst.estimation.words import name_of
 from fastcolst.kernels.linalg import add_contrast, inverse_factor
+from fastcolst.policies.raters import checked_rater
 
 if TYPE_CHECKING:
     from fastcolst.data.answers import AnswerLog
     from fastcolst.policies.duel import Duel
+    from fastcolst.policies.kept_sets import KeptChoices
     from fastcolst.policies.pending import Pending
+    from fastcolst.policies.shown import ShownSet
 
-__all__ = ["Learned", "Remembering", "checked_rater"]
+__all__ = ["Learned", "Remembering"]
+
+
+Rows = NDArray[np.float64]
 
 
 class Learned:
@@ -125,19 +131,6 @@ class Learned:
         self.raters = {int(round_): checked_rater(json.loads(line)) for round_, line in zip(rated, lines, strict=True)}
 
 
-def checked_rater(rater: Any) -> str | int:
-    """Who answered: a text or a whole number, as tables can hold them."""
-    text = plain_text(rater)
-    name = whole_number(rater) if text is None else text
-    if name is None:
-        raise ValueError(f"rater is {brief(rater)}; a text, a whole number or None is wanted")
-    if text is not None and not can_be_written(text):
-        raise ValueError(f"rater is {brief(rater)}, which UTF-8 cannot write; whole characters are wanted")
-    if not isinstance(name, str) and not -(2**63) <= name < 2**63:
-        raise ValueError(f"rater is {brief(rater)}; a whole number of 64 bits, or a text, is wanted")
-    return name
-
-
 @kernel
 def add_rows(contrasts: Any, weights: Any, gram: Any, factor: Any, work: Any) -> None:
     """Add comparisons to M and to its factor, in their order, as they were added when they were learned.
@@ -161,6 +154,7 @@ class Remembering:
     _state: Any
     _pending: Pending
     _learned: Learned
+    _choices: KeptChoices
     _n_kept: NDArray[np.int64] | None
     _names: Any
     _is_exploring: bool
@@ -175,10 +169,11 @@ class Remembering:
         Returns
         -------
         AnswerLog
-            A :class:`fastcolst.Log`, a copy. Duels stand as they were shown; of a comparison from a log the winner
-            comes first, unless ``position=True``, and a tie from a log is a win and a loss of half the weight. Where
-            the policy is ``robust`` the weights are those by which answers counted; with a ``discount`` they are what
-            is left of them, and answers of which next to nothing is left are gone: a fit of this log is the estimate.
+            A :class:`fastcolst.Log`, a copy, of pairs: :meth:`choices` has the answers to sets of more than two. Duels
+            stand as they were shown; of a comparison from a log the winner comes first, unless ``position=True``, and a
+            tie from a log is a win and a loss of half the weight. Where the policy is ``robust`` the weights are those
+            by which answers counted; with a ``discount`` they are what is left of them, and answers of which next to
+            nothing is left are gone: a fit of this log is the estimate.
 
         Raises
         ------
@@ -203,7 +198,8 @@ class Remembering:
             self._need_rows("history")
             rows, weights = kept(self._rule.estimator, self._state.memory)
             if not len(rows):
-                raise ValueError("history is empty; a policy that has learned some answers is wanted")
+                sets = f" of pairs, and choices has {len(self._choices)} of sets" if len(self._choices) else ""
+                raise ValueError(f"history is empty{sets}; a policy that has learned some answers is wanted")
             rounds = np.array(self._learned.rounds, np.int64)
             raters, turned = dict(self._learned.raters), rounds < 0
             names = self._names if self._map is None else None  # mapped features have none
@@ -226,12 +222,12 @@ class Remembering:
             tokens=tuple(tokens[round_] for round_ in asked),
         )
 
-    def retract(self, duel: Duel | str) -> None:
+    def retract(self, duel: Duel | ShownSet | str) -> None:
         """Take an answer out again: the estimate and M are as if it had never been learned.
 
         Parameters
         ----------
-        duel : Duel or str
+        duel : Duel, ShownSet or str
             One that was answered, or its token. It cannot be answered again.
 
         Raises
@@ -264,22 +260,27 @@ class Remembering:
             self._need_rows("retract")
             round_ = self._pending.round_of(duel)
             start, stop = self._learned.rows_of(round_)
-            if start == stop:
+            choices = self._choices.without(round_)
+            n_gone = len(self._choices) - len(choices)
+            if start == stop and not n_gone:
                 raise ValueError(
                     f"duel of round {round_} has taught nothing: it waits for its answer, was discarded, retracted or "
                     "forgotten, or had equal arms; one that was answered is wanted"
                 )
             rule, state = self._rule, self._state
             memory = without(rule.estimator, state.memory, start, stop)
-            gram, factor = self._added_up(*kept(rule.estimator, memory))
+            self._recount(memory, choices, n_gone)
+            gram, factor = self._added_up(*self._with_sets(choices, *kept(rule.estimator, memory)))
             changed = state._replace(counters=state.counters.copy(), memory=memory, gram=gram, factor=factor)
             changed.counters["answered"] -= 1
             changed.counters["faded"] -= 1  # the others' ages go on
             if changed.estimate_is_stale(rule, True):
-                changed.refresh_estimate(rule)
+                self._refresh(changed, choices)
             before = vars(self).copy()
             try:
-                self._learned = self._learned.without(start, stop)
+                self._choices = choices
+                if start < stop:
+                    self._learned = self._learned.without(start, stop)
                 self._start(rule, changed)
                 self._note_what_is_known()
             except BaseException:  # Ctrl-C: of what was before nothing has changed in place
@@ -328,5 +329,11 @@ class Remembering:
         def _catch_up(self) -> None: ...
 
         def _take_counted(self) -> Any: ...
+
+        def _refresh(self, state: Any, kept: KeptChoices | None = None) -> None: ...
+
+        def _recount(self, memory: Any, rest: KeptChoices, n_gone: int) -> None: ...
+
+        def _with_sets(self, rest: KeptChoices, rows: Rows, weights: Rows) -> tuple[Rows, Rows]: ...
 
         def _largest_allowed(self) -> float: ...

@@ -307,7 +307,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         if not agent_is_stale(self._agent):
             return self._state.memory
         state = snapshot(self._state)
-        state.refresh_estimate(self._rule)
+        self._refresh(state)
         return state.memory
 
     def utilities(self, contexts: ArrayLike | Mapping[Any, ArrayLike]) -> NDArray[np.float64]:
@@ -352,7 +352,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
             return self._audit_of(self._estimate())
 
     def _audit_of(self, memory: Any) -> float:
-        return audit(self._rule.estimator, self._rule.model, memory)
+        return audit(self._rule.estimator, self._rule.model, self._with_choices(memory))
 
     def _make_room(self, n_comparisons: int) -> None:
         state = self._state.with_room(self._rule, n_comparisons)

@@ -144,6 +144,7 @@ class MaxInP(LinearPolicy):
     """
 
     choice_cost = 3.0
+    chooses = "the two candidates that are farthest apart"
 
     def __init__(
         self,

@@ -112,6 +112,7 @@ class MaxPairUCB(LinearPolicy):
     """
 
     choice_cost = 3.0
+    fills_sets = True
 
     def __init__(
         self,

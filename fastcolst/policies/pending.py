@@ -37,6 +37,7 @@ from fastcolst.policies.duel import (
 )
 from fastcolst.policies.kernels import decoded
 from fastcolst.policies.labels import label_as_json, label_from_json
+from fastcolst.policies.shown import AskedSet, ShownSet, packed_sets, shown_again, unpacked_sets
 
 __all__ = ["Pending", "Rounds"]
 
@@ -92,14 +93,14 @@ class Pending:
         The self-duel that was shown last, known again without a closer look; before there was one, what nobody has.
     """
 
-    ARRAYS = ("discarded", "selves", "waiting", "contrasts", "keys")
+    ARRAYS = ("discarded", "selves", "waiting", "contrasts", "keys", "sets", "set_features")
     """What is packed as arrays; and ``weights`` where some are not 1."""
 
     def __init__(self, most: int | None = None, last: int = 0) -> None:
         self.most = most
         self.expired = 0
         self._last = last
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, Asked | AskedSet] = {}
         self._discarded, self._selves = Rounds(), Rounds()
         self.last_self: object = object()
         self._epochs: list[str] = []
@@ -162,10 +163,31 @@ class Pending:
             self.last_self = duel
             return asked
         self._asked[round_] = asked
-        while self.most is not None and len(self._asked) > self.most:  # two, where Ctrl-C came in between
+        if self.most is not None:
+            self._expire(self.most)
+        return asked
+
+    def show_set(
+        self,
+        arms: Sequence[int],
+        keys: tuple[Hashable, ...] | None,
+        n_arms: int,
+        features: NDArray[np.float64],
+        round_: int,
+    ) -> AskedSet:
+        """Show a set of so many arms, those in some rows, and let it wait; see :meth:`AskedSet.of`."""
+        asked = AskedSet.of(arms, keys, n_arms, features, (round_, self.epoch))
+        self._last = round_
+        self._asked[round_] = asked
+        if self.most is not None:
+            self._expire(self.most)
+        return asked
+
+    def _expire(self, most: int) -> None:
+        """Give up the oldest that wait where there are more than so many."""
+        while len(self._asked) > most:  # two more, where Ctrl-C came in between
             self.discard(next(iter(self._asked)))
             self.expired += 1
-        return asked
 
     def begin_copies(self) -> None:
         """Go on in copies: who :meth:`kept` the book can go back to it, whatever is shown meanwhile."""
@@ -189,12 +211,14 @@ class Pending:
         vars(self).update(kept)
 
     def waiting(self) -> list[Asked]:
-        """What waits, the oldest first."""
-        return list(self._asked.values())
+        """The duels that wait, the oldest first."""
+        return [asked for asked in self._asked.values() if isinstance(asked, Asked)]
 
     def oldest_if_full(self) -> Asked | None:
-        """What is given up when one more duel is shown, or None."""
-        return next(iter(self._asked.values())) if self.most is not None and len(self._asked) >= self.most else None
+        """The duel that is given up when one more is shown, or None."""
+        oldest = next(iter(self._asked.values()), None)
+        is_full = self.most is not None and len(self._asked) >= self.most
+        return oldest if is_full and isinstance(oldest, Asked) else None
 
     def discard(self, round_: int) -> None:
         """Give up the duel of a round, which waits."""
@@ -203,10 +227,9 @@ class Pending:
 
     def listed(self, n_rounds: int) -> list[PendingDuel]:
         """What waits, the oldest first, when there were so many rounds."""
-        duels = [asked.duel for asked in self.waiting()]
         return [
-            PendingDuel(duel.token, (duel.first, duel.second), (duel.first_key, duel.second_key), n_rounds - duel.round)
-            for duel in duels
+            PendingDuel(asked.duel.token, asked.arms, asked.keys, n_rounds - asked.duel.round)
+            for asked in self._asked.values()
         ]
 
     # --- files ----------------------------------------------------------------------------------------------
@@ -220,6 +243,7 @@ class Pending:
             A key of a duel that waits cannot be written.
         """
         waiting = self.waiting()
+        sets = [asked for asked in self._asked.values() if isinstance(asked, AskedSet)]
         table = np.zeros((len(waiting), len(COLUMNS)), np.int64)
         for row, asked in zip(table, waiting, strict=True):
             duel = asked.duel
@@ -242,6 +266,7 @@ class Pending:
             "contrasts": np.concatenate([np.empty(0), *(asked.contrast for asked in waiting)]),
             "keys": np.frombuffer(lines.encode(), np.uint8),
             **({"weights": weights} if np.any(weights != 1.0) else {}),
+            **packed_sets(sets),
         }
 
     def unpack(self, packed: Mapping[str, Any], n_rounds: int, n_arms: int | None, n_features: int | None) -> None:
@@ -287,6 +312,10 @@ class Pending:
             keys = _keys(lines[number]) if lines else (None, None)
             duel = Duel(first, second, shown, round_, self._epoch_of(round_), *keys)
             self._asked[round_] = Asked(duel, (note * n + first) * n + second, n, contrast, float(weights[number]))
+        for asked in unpacked_sets(packed, last, n_arms, n_features, self._epoch_of):
+            if self._asked.setdefault(asked.duel.round, asked) is not asked:
+                raise ValueError(f"its round {asked.duel.round} shows a duel and a set; one of the two is wanted")
+        self._asked = dict(sorted(self._asked.items()))
         self.begin()
 
     def _epoch_of(self, round_: int) -> str:
@@ -305,21 +334,30 @@ class Pending:
         """What is known of the very object that was shown, if it waits; None says to look closely."""
         if type(duel) is not Duel or type(duel.round) is not int:
             return None
-        asked = self._asked.get(duel.round)
+        asked: Any = self._asked.get(duel.round)
         return asked if asked is not None and asked.duel is duel else None
 
     def find(self, duel: object) -> Asked | None:
-        """What is known of a duel, or of a token's, that waits for its answer; None for a self-duel.
+        """As :meth:`find_shown`, of two arms."""
+        asked = self.find_shown(duel)
+        if isinstance(asked, AskedSet):
+            raise MalformedDuelError(
+                f"duel is {brief(duel)}, a set of {len(asked.duel)}; update(shown, winner=...) or ranking=... is wanted"
+            )
+        return asked
+
+    def find_shown(self, duel: object) -> Asked | AskedSet | None:
+        """What is known of a duel or a set, or of a token's, that waits for its answer; None for a self-duel.
 
         Raises
         ------
         MalformedDuelError, ForeignDuelError, AlreadyAnsweredError, DiscardedError
-            It is no duel of this policy's, or waits no longer.
+            It is none of this policy's, or waits no longer.
         """
         round_ = self.round_of(duel)
         asked = self._asked.get(round_)
         if asked is not None:
-            if isinstance(duel, Duel) and not name_the_same(duel, asked.duel):
+            if not _is_of(asked, duel):
                 raise ForeignDuelError(
                     f"duel of round {round_} is not the one that this policy showed in that round; that one is wanted"
                 )
@@ -344,7 +382,7 @@ class Pending:
         MalformedDuelError, ForeignDuelError
             It is none, or this policy never showed it.
         """
-        text = plain_text(duel)
+        text = plain_text(duel) or shown_again(duel)
         if text is None and not isinstance(duel, Duel):
             raise MalformedDuelError(f"duel is {brief(duel)}; a Duel returned by select, or its token, is wanted")
         place = parsed(looked_at(attrgetter("token"), duel, "") if text is None else text)
@@ -359,6 +397,13 @@ class Pending:
                 "is wanted"
             )
         return round_
+
+
+def _is_of(asked: Asked | AskedSet, duel: object) -> bool:
+    """Whether what somebody handed back, if it is no token, is what was shown."""
+    if isinstance(duel, ShownSet):
+        return isinstance(asked, AskedSet) and asked.is_of(duel)
+    return not isinstance(duel, Duel) or (isinstance(asked, Asked) and name_the_same(duel, asked.duel))
 
 
 def _bits(array: NDArray[Any], name: str, last: int) -> bytes:

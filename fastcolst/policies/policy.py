@@ -27,6 +27,7 @@ from fastcolst.policies.bound import Binding
 from fastcolst.policies.columns import Names, order_of
 from fastcolst.policies.copied import Copied
 from fastcolst.policies.duel import Asked, Duel, PendingDuel, no_pair
+from fastcolst.policies.kept_sets import KeptChoices
 from fastcolst.policies.kernels import (
     ESTIMATE_STALE,
     NO_PAIR,
@@ -42,6 +43,8 @@ from fastcolst.policies.parameters import described
 from fastcolst.policies.pending import Pending
 from fastcolst.policies.protocol import check_rule
 from fastcolst.policies.saved import Saved
+from fastcolst.policies.sets import Sets
+from fastcolst.policies.shown import ShownSet
 from fastcolst.policies.summary import Summarised
 from fastcolst.streams import check_rng, entropy_of, generator
 
@@ -60,7 +63,7 @@ ORDINARY = 1.0
 _new_tuple = tuple.__new__  # of a NamedTuple, in half the time of its own
 
 
-class Policy(Answering, Binding, Copied, Saved, Summarised):
+class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
     """What every policy has: rounds, duels, a random stream, and parameters that rebuild it.
 
     Threads may share a policy: its calls take turns. Data frames name their columns: the first one's names and their
@@ -94,6 +97,7 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
         self._answering: AtWork | None = None
         self._is_noted = True
         self._learned = Learned()
+        self._choices = KeptChoices()
         self._is_settled = False  # whether a first choice has decided what the parameters left open
 
     def _begin(self, rule: Any, state: Any) -> None:
@@ -235,7 +239,7 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
                 self._direct_choose = direct(choose, self._agent, contexts, largest, self._buffers)
             code = self._direct_choose(self._agent, contexts, largest, self._buffers)
         if code < 0:
-            code = self._choose_after_all(code, contexts, largest, chooser or choose)
+            code = self._choose_after_all(code, contexts, largest, rows, chooser or choose)
         if round_ % LOOK_EVERY == 0:
             self._look_at_choice(contexts, code)
         return code
@@ -291,14 +295,14 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
         """Whether features have been learned from, which blind policies do not."""
         return False
 
-    def _choose_after_all(self, code: int, contexts: Any, largest: float, chooser: Any) -> int:
+    def _choose_after_all(self, code: int, contexts: Any, largest: float, rows: Any, chooser: Any) -> int:
         """Choose once more when the estimate had to come first; refuse contexts that are too large."""
         if code == NOT_MODERATE:
             contexts_array(contexts, self._n_features, self._n_arms, largest)
         if code == ESTIMATE_STALE:
-            self._state.refresh_estimate(self._rule)
+            self._refresh(self._state)
             self._note_status()
-            code = chooser(self._agent, contexts, largest, self._buffers)
+            code = chooser(self._agent_for(rows), contexts, largest, self._buffers)
         if code == NO_PAIR:
             raise no_pair(self._rule, self._chosen.item() + 1, len(contexts))
         if code < 0:
@@ -306,17 +310,26 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
         return code
 
     def update(
-        self, duel: Duel | str, first_won: float, weight: float = ORDINARY, rater: str | int | None = None
+        self,
+        duel: Duel | ShownSet | str,
+        first_won: float | None = None,
+        weight: float = ORDINARY,
+        rater: str | int | None = None,
+        *,
+        winner: Any = None,
+        ranking: Any = None,
+        ties: str | None = None,
     ) -> None:
-        """Learn the answer to a duel.
+        """Learn the answer to a duel, or to a set.
 
         Parameters
         ----------
-        duel : Duel or str
-            From this policy's :meth:`select`, or its token; each is answered once, at any time and in any order.
+        duel : Duel, ShownSet or str
+            From this policy's :meth:`select` or :meth:`select_set`, or its token; each is answered once, at any time
+            and in any order.
         first_won : bool, or 1, 0 or 0.5
-            Whether the first arm won; 0.5 for a tie, of which half a win each way is learned. The answer to a self-duel
-            is checked and changes nothing.
+            Of a duel: whether the first arm won; 0.5 for a tie, of which half a win each way is learned. The answer to
+            a self-duel is checked and changes nothing.
         weight : float, default 1.0
             How much the answer counts, positive: its loss is ``weight`` times that of an ordinary one, M gains so many
             times z z', :class:`fastcolst.SGD` goes so many times as far, and policies that count wins count so many.
@@ -324,15 +337,25 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
         rater : str or int, optional
             Who answered, for :meth:`LinearPolicy.history`; only where the estimator keeps what it learns. A number has
             64 bits at most.
+        winner : hashable
+            Of a set: the best of its arms, by its key, or by its row where the contexts had no keys.
+        ranking : sequence of these
+            Of a set, in place of the winner: its arms, best first. Arms that it does not name are worse than all it
+            names, in no order. A list of arms in place of one is a tie.
+        ties : {"in-order", "breslow"}, optional
+            What becomes of ties in a ranking, as for :func:`fastcolst.fit_rankings`. None: they are refused.
 
         Raises
         ------
         AlreadyAnsweredError, DiscardedError, ForeignDuelError, MalformedDuelError
             ValueErrors that say why no answer to the duel is awaited. The policy is as it was.
         ValueError
-            When ``first_won``, ``weight`` or ``rater`` is something else, or numbers would overflow. The policy is then
-            as it was.
+            When ``first_won``, ``weight``, ``rater``, ``winner``, ``ranking`` or ``ties`` is something else, or numbers
+            would overflow. The policy is then as it was.
         """
+        if first_won is None or winner is not None or ranking is not None or ties is not None:
+            self._update_set(duel, first_won, (winner, ranking, ties), weight, rater)
+            return
         with self._lock:
             asked = self._pending.known(duel)
             if asked is None and duel is not self._pending.last_self:  # not the object that was shown: look closely
@@ -372,15 +395,12 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
         """
         with self._lock:
             self._end_interrupted()
-            asked = self._pending.find(duel)
+            asked = self._pending.find_shown(duel)
             if asked is None:
                 raise ValueError(
                     f"duel is {brief(duel)}, a self-duel, which does not wait for its answer; one that waits is wanted"
                 )
-            counted = self._take_counted()
-            self._pending.discard(asked.duel.round)
-            if counted is not None:
-                self._counted = self._counted_after(counted, asked, -1.0)
+            self._give_up(asked)
 
     def pending_duels(self) -> list[PendingDuel]:
         """List the duels that wait for their answer, the oldest first.
@@ -449,7 +469,7 @@ class Policy(Answering, Binding, Copied, Saved, Summarised):
     def _make_ready(self, code: int, n_comparisons: int) -> None:
         """Do what learning waits for: make room for comparisons, or bring the estimate up to date."""
         if code != FULL:
-            self._state.refresh_estimate(self._rule)
+            self._refresh(self._state)
             return
         before = self._state
         self._make_room(n_comparisons)

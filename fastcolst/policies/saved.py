@@ -21,6 +21,7 @@ from fastcolst._version import __version__
 from fastcolst.estimation.protocol import grows
 from fastcolst.policies.answering import AtWork
 from fastcolst.policies.counting import Counting
+from fastcolst.policies.kept_sets import KeptChoices
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.labels import label_as_json, label_from_json
 from fastcolst.policies.learned import Learned
@@ -68,10 +69,10 @@ A policy without an attribute has no such field.
 """
 
 ELSEWHERE = frozenset(
-    {"_agent", "_alpha", "_answered", "_at_once", "_buffers", "_chosen", "_counted", "_counts_pending",
-     "_direct_choose", "_direct_learn", "_fading", "_is_exploring", "_is_plain", "_learned", "_lock", "_map",
-     "_n_features", "_n_kept", "_owned", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule",
-     "_sight", "_state", "_state_class", "_unused"}
+    {"_agent", "_alpha", "_answered", "_at_once", "_buffers", "_choices", "_chosen", "_counted",
+     "_counts_pending", "_direct_choose", "_direct_learn", "_fading", "_is_exploring", "_is_plain", "_learned",
+     "_lock", "_map", "_n_features", "_n_kept", "_owned", "_parameters", "_pending", "_position", "_ridge",
+     "_rng", "_rule", "_sight", "_state", "_state_class", "_unused"}
 )  # fmt: skip
 """Attributes that a file holds as arrays or tables of their own, or that parameters and state decide.
 
@@ -84,6 +85,7 @@ class Saved(Counting):
 
     _pending: Pending
     _learned: Learned
+    _choices: KeptChoices
     _n_kept: NDArray[np.int64] | None
     _buffers: Buffers
     _unused: tuple[tuple[int, int], NDArray[np.float64]] | None = None
@@ -146,6 +148,8 @@ class Saved(Counting):
         arrays = {HEADER: np.frombuffer(text, np.uint8), "drawn": drawn}
         arrays |= {f"pending.{name}": value for name, value in book.items() if isinstance(value, np.ndarray)}
         arrays |= {f"learned.{name}": value for name, value in self._learned.packed().items()}
+        choices = self._choices.packed(self._n_features or 0)
+        arrays |= {f"choices.{name}": value for name, value in choices.items()}
         arrays |= dict(arrays_of(self._state, "state")) | self._counted_arrays()
         file = io.BytesIO()
         np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -193,6 +197,8 @@ class Saved(Counting):
         self._start(self._rule, state)
         learned = {name: arrays[f"learned.{name}"] for name in self._learned.ARRAYS}
         self._learned.unpack(learned, 0 if self._n_kept is None else self._n_kept.item(), self._chosen.item())
+        choices = {name: arrays[f"choices.{name}"] for name in self._choices.ARRAYS}
+        self._choices.unpack(choices, self._n_features or 0, self._chosen.item())
         self._restore_drawn(header["drawn_for"], arrays["drawn"])
         book = {**header["pending"], **{name: arrays[f"pending.{name}"] for name in Pending.ARRAYS}}
         if "pending.weights" in set(arrays):

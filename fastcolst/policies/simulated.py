@@ -200,7 +200,7 @@ class Simulated:
         """Bring the estimate up to date if that is due; False when it was not."""
         if not agent_is_stale(self._agent):
             return False
-        self._state.refresh_estimate(self._rule)
+        self._refresh(self._state)
         return True
 
     def _answers_at_once(self, n: int) -> int:
@@ -209,6 +209,10 @@ class Simulated:
 
     def _forget_if_due(self) -> None:
         """Let what was learned fade, if that is due."""
+
+    def _refresh(self, state: Any) -> None:
+        """Bring a state's theta up to date."""
+        state.refresh_estimate(self._rule)
 
     def _learn_unasked(self) -> None:
         """Note that what is learned next is no answer to a duel."""

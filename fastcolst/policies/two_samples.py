@@ -177,6 +177,7 @@ class TwoSamples(LinearPolicy):
 
     choice_cost = 0.5
     needs_information = True
+    chooses = "the best arms by two samples of theta"
 
     def __init__(
         self,

@@ -74,6 +74,7 @@ class UniformPairs(BlindPolicy):
     """
 
     choice_cost = 0.05
+    chooses = "random pairs"
 
     def __init__(
         self,

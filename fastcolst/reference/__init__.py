@@ -21,6 +21,7 @@ from fastcolst.reference.linalg import PIVOT_TOLERANCE, Floats, inverse, inverti
 from fastcolst.reference.models import BradleyTerry, ComparisonModel, ExponentialNoise, Thurstone
 from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, tie_key, undominated
 from fastcolst.reference.policies import CoLSTIM, LinearPolicy, MaxInP, MaxPairUCB
+from fastcolst.reference.sets import gain_of_gram, score_and_information, select_set, shares
 from fastcolst.reference.simulation import regret, simulate
 from fastcolst.reference.stages import StaD, StagewisePolicy, SupCoLSTIM
 
@@ -51,12 +52,16 @@ __all__ = [
     "distinct_pair",
     "first_of_the_largest",
     "fit",
+    "gain_of_gram",
     "inverse",
     "invertible",
     "norms",
     "pair_distances",
     "pull",
     "regret",
+    "score_and_information",
+    "select_set",
+    "shares",
     "simulate",
     "tie_key",
     "undominated",

@@ -85,13 +85,14 @@ CALLED_BY_KERNELS = frozenset(
         "OnlineNewton": ("memory", "learn", "grown", "is_stale", "doubt", "refresh", "status"),
         "Scenario": ("start",),
         "ScoredArms": ("start",),
-        **dict.fromkeys(REGISTRY, ("fresh_for", "play", "retract")),
+        **dict.fromkeys(REGISTRY, ("fresh_for", "play", "retract", "select_set")),
+        "MaxPairUCB": ("fresh_for", "play", "retract"),
         "CoLSTIM": ("fresh_for", "play"),
     }.items()
     for method in methods
 )
 """What a model, an estimator, a problem and a policy must have for ours, for people who write one and not for callers;
-and what those of the policies here that keep no history refuse."""
+and what those of the policies here refuse that keep no history, or do not choose by utility plus width."""
 
 MADE_BY_OURS = frozenset(
     {
@@ -99,6 +100,8 @@ MADE_BY_OURS = frozenset(
         "Duel",
         "Fit",
         "PendingDuel",
+        "SetAnswers",
+        "ShownSet",
         "StudyResult",
         "Summary",
         "Tuning",
@@ -289,8 +292,8 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
         if method == "expected_misordered" and policy.get_params()["estimator"] == "sgd":  # which knows none
             policy = type(policy)(**{**policy.get_params(), "estimator": "mle", "rng": 1})
         arguments: dict[str, Any] = {}
-        if method in ("select", "bind"):
-            arguments = {"contexts": contexts(rng)}
+        if method in ("select", "bind", "select_set"):
+            arguments = {"contexts": contexts(rng), **({"k": 3} if method == "select_set" else {})}
         elif method in ("update", "discard"):
             arguments = {"duel": _waiting(policy, rng), **({} if method == "discard" else {"first_won": True})}
         elif method == "learn":
@@ -312,12 +315,26 @@ def _method(label: str, method: str) -> Callable[[World, Generator], Case]:
                     "weights": [2.0, 0.5],
                 },
                 "retract": lambda: {"duel": _answered(policy, rng)},
+                "answer a set": lambda: _answer_to_a_set(policy, rng),
                 "save": lambda: {"path": world.folder / "saved.npz"},
                 "stage": lambda: {"number": 1},
             }[method]()
-        return Case(getattr(policy, method), arguments, policy, _follow)
+        return Case(getattr(policy, "update" if method == "answer a set" else method), arguments, policy, _follow)
 
     return case
+
+
+def _answer_to_a_set(policy: Policy, rng: Generator) -> dict[str, Any]:
+    """Arguments of an update that tells the best of three, or puts some of them in order."""
+    shown = policy.select_set(contexts(rng), 3)
+    given = shown if rng.random() < 0.5 else shown.token
+    if rng.random() < 0.5:
+        return {"duel": given, "winner": shown.arms[1], "weight": 2.0}
+    return {"duel": given, "ranking": (shown.arms[0], [*shown.arms[1:]]), "ties": "breslow"}
+
+
+def _set(world: World) -> fc.ShownSet:
+    return world.player("CoLSTIM sgd", 1).select_set(np.eye(N, D), 3)
 
 
 def _bound(method: str) -> Callable[[World, Generator], Case]:
@@ -588,6 +605,7 @@ def points() -> list[Point]:
         Point("Result.same_numbers", lambda w, r: Case(w.result.same_numbers, {"other": w.result}), 0.5),
         Point("load_result", lambda w, r: Case(fc.load_result, {"path": w.folder / "result.parquet"}), 1, (OSError,)),
         Point("Duel.from_json", _from_json, 2),
+        Point("ShownSet.from_json", lambda w, r: Case(fc.ShownSet.from_json, {"text": _set(w).to_json()}), 2),
         Point(
             "arm_features", lambda w, r: Case(fc.arm_features, {"n_arms": 3, "context_features": r.normal(size=(4, 2))})
         ),
@@ -623,6 +641,9 @@ def points() -> list[Point]:
         if issubclass(cls, LinearPolicy):  # of SGD it is an AttributeError
             name = f"{cls.__name__}.expected_misordered"
             found.append(Point(name, _method(label, "expected_misordered"), 1, (AttributeError,)))
+        if cls.fills_sets:
+            found.append(Point(f"{cls.__name__}.select_set", _method(label, "select_set"), 2))
+            found.append(Point(f"{cls.__name__}.update", _method(label, "answer a set"), 2))
         if label == "CoLSTIM mle":
             found.append(Point(f"{cls.__name__}.retract", _method(label, "retract"), 1))
         found.append(Point(f"{cls.__name__}.save", _method(label, "save"), 0.2, (OSError,)))

@@ -51,6 +51,8 @@ class StagewisePolicy(LinearPolicy):
     ``theta``, ``gram``, ``utilities``, ``widths``, ``probability`` and ``status`` are stage 1's.
     """
 
+    chooses = "by the stage that a round ends in"
+
     _state: Any
 
     def _new_state(self, rule: Any, n_features: int, ridge: float, exploration_rounds: int, enough: int) -> Any:
