@@ -71,12 +71,16 @@ class Trusting(NamedTuple):
 
     def weigh(self, factor: Any, contrast: Any, weight: float, work: Any) -> tuple[float, float]:
         """As :func:`fastcolst.estimation.protocol.weigh`, times w_0. S z is needed for that: it is whitened once."""
-        square = whiten_contrast(factor, contrast, work[0])
+        for k in range(
+            contrast.size
+        ):  # whitened from scratch like others: of a row that may alias it takes a tenth more
+            work[1, k] = contrast[k]
+        square = whiten_contrast(factor, work[1], work[0])
         counts = weight * trust(self.alpha, square)
         root = np.sqrt(counts)
         for k in range(contrast.size):
             work[0, k] *= root
-            work[1, k] = root * contrast[k]
+            work[1, k] *= root
         return counts, counts * square
 
 
