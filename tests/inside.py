@@ -55,7 +55,9 @@ def _frozen(part: Any, without: frozenset[str]) -> Any:
         part = bytes(part)
     elif isinstance(part, Learned):
         part = {"rounds": np.trim_zeros(np.array(part.rounds), "b"), "raters": part.raters}
-    elif isinstance(part, Pending | KeptChoices):
+    elif isinstance(part, KeptChoices):
+        part = part.packed(0)
+    elif isinstance(part, Pending):
         part = {name: field for name, field in vars(part).items() if name not in TOKENS}
     elif isinstance(part, tuple) and hasattr(part, "_asdict"):
         part = part._asdict()

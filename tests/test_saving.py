@@ -212,7 +212,7 @@ COUNTERS = ["chosen", "answered", "logged", "exploration_rounds", "enough", "kno
 PARTS = {
     "pending": ["discarded", "selves", "waiting", "contrasts", "keys", "sets", "set_features"],
     "learned": ["rounds", "rated", "raters"],
-    "choices": ["contrasts", "table"],
+    "choices": ["features", "table"],
     "state": [*(f"counters.{name}" for name in COUNTERS), "gram", "factor"],
     "state.memory": ["theta", "learned", "squares", "extreme"],
 }

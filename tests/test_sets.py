@@ -152,15 +152,6 @@ def test_rules_without_utility_plus_width_are_refused_by_name(name):
     assert snapshot(policy) == before
 
 
-@pytest.mark.parametrize("options", [{"count_pending": True}, {"robust": 0.1}, {"discount": 0.99}])
-def test_what_is_said_of_pairs_alone_is_refused_by_name(options):
-    (name,) = options
-    policy = fc.CoLSTIM(D, ridge=1.0, rng=1, **options)
-    with pytest.raises(ValueError, match=f"^{name} is .* is wanted where sets are shown"):
-        policy.select_set(pool(), 3)
-    assert policy.summary().rounds == 0
-
-
 def test_what_cannot_be_shown_is_refused_and_nothing_changes():
     policy = fc.CoLSTIM(D, ridge=1.0, rng=1)
     answered(policy, 3)
@@ -176,8 +167,9 @@ def test_what_cannot_be_shown_is_refused_and_nothing_changes():
         with pytest.raises(ValueError, match=message):
             policy.select_set(*arguments)
         assert snapshot(policy) == before, message
-    with pytest.raises(ValueError, match=r"position is True.*wanted"):
-        fc.CoLSTIM(D, position=True, rng=1).select_set(pool(), 3)
+    for argument, value in {"position": True, "count_pending": True, "robust": 0.5, "discount": 0.99}.items():
+        with pytest.raises(ValueError, match=rf"{argument} is {value}, .*wanted for sets"):
+            fc.CoLSTIM(D, rng=1, **{argument: value}).select_set(pool(), 3)
 
 
 # --- what is learned ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ NumPy's: a choice from a set takes a person seconds, and choices of pairs pay no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from fastcolst.estimation.passes import pass_over
 from fastcolst.estimation.plackett_luce import Choices, information_at, likelihood_at, scores_of, shares_of
 from fastcolst.estimation.retraction import rows_of
 
-__all__ = ["PairsAndChoices", "choices_of", "count_leverage", "newton_step", "note_choice", "pulls", "with_choices"]
+__all__ = ["PairsAndChoices", "count_leverage", "newton_step", "note_choice", "pulls", "with_choices"]
 
 Array = NDArray[np.float64]
 
@@ -64,11 +64,12 @@ class PairsAndChoices(NamedTuple):
 def _(history: PairsAndChoices, objective: Any, theta: Array, gradient: Array, information: Array) -> int:
     n_wrong = pass_over(history.pairs, objective, theta, gradient, information)
     choices = history.choices
-    found = likelihood_at(choices, theta)
     unit = _unit(objective.model, objective.score)
-    gradient += unit * scores_of(choices, found).sum(axis=0)
-    if information.size:
-        information += unit * information_at(choices, found)
+    with one_thread(len(choices.rows)):
+        found = likelihood_at(choices, theta)
+        gradient += unit * scores_of(choices, found).sum(axis=0)
+        if information.size:
+            information += unit * information_at(choices, found)
     return n_wrong + int(np.count_nonzero(_margins(choices, theta) <= 0.0))
 
 
@@ -85,21 +86,11 @@ def _unit(model: BradleyTerry, kind: int) -> float:
     return model.scale if kind == 1 else 1.0
 
 
-def choices_of(contrasts: Sequence[Array], weights: Sequence[float], rounds: Sequence[int]) -> Choices:
-    """Choices, from contrasts (m - 1, d) of the chosen row with the others. O(n d)."""
-    sizes = np.array([len(each) + 1 for each in contrasts])
-    starts = np.cumsum(sizes) - sizes
-    features = np.zeros((int(sizes.sum()), contrasts[0].shape[1]))
-    is_other = np.ones(len(features), np.bool_)
-    is_other[starts] = False
-    features[is_other] = -np.concatenate(contrasts)
-    return Choices(features, np.arange(len(features)), starts, starts, np.array(weights), np.array(rounds, np.int64))
-
-
 def with_choices(model: Any, memory: Any, choices: Choices) -> Any:
     """The memory of an estimator that keeps its comparisons, with choices besides; its other arrays are the same.
 
-    With Gumbel noise they stay choices, with other noise they are pairs of weight 1/(m - 1), rank-broken. O(n d).
+    Features of the choices are less those of the chosen row, which comes first. With Gumbel noise they stay choices,
+    with other noise they are pairs of weight 1/(m - 1), rank-broken. O(n d).
     """
     if isinstance(model, BradleyTerry):
         scaled = choices._replace(features=choices.features / model.scale)
@@ -124,7 +115,8 @@ def count_leverage(memory: Any, choices: Choices) -> None:
 
     The largest n z'H^-1 z bounds how margins move with theta; see :mod:`fastcolst.estimation.prediction`. O(n d^2).
     """
-    whitened = choices.features @ memory.factor.T
+    with one_thread(len(choices.rows)):
+        whitened = choices.features @ memory.factor.T
     largest = memory.progress["learned"] * float((whitened**2).sum(axis=1).max())
     memory.progress["leverage"] = max(float(memory.progress["leverage"]), largest)
 

@@ -28,8 +28,14 @@ from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Sets"]
 
-PAIRS_ALONE = {"count_pending": False, "robust": None, "discount": 1.0}
-"""Parameters that say how pairs count, and the values with which sets may be shown as well."""
+
+OF_PAIRS: dict[str, tuple[Any, str]] = {
+    "position": (False, "the advantage of the first of two"),
+    "count_pending": (False, "which counts pairs that wait for their answer"),
+    "robust": (None, "which weighs the answer to a pair by how much M knows of it"),
+    "discount": (1.0, "which forgets answers to pairs"),
+}
+"""Arguments that are about duels alone: what they are where they are not used, and what they are."""
 
 
 class Sets(Simulated):
@@ -82,7 +88,7 @@ class Sets(Simulated):
         ValueError
             As :meth:`select`; for a ``k`` out of range; and for a policy that does not choose by utility plus width, as
             :class:`fastcolst.CoLSTIM` and :class:`fastcolst.MaxPairUCB` do, has ``position``, ``count_pending``,
-            ``robust`` or a ``discount``, or an estimator of one's own without a method ``learn_choice``. The policy is
+            ``robust`` or ``discount``, or an estimator of one's own without a method ``learn_choice``. The policy is
             then as it was.
 
         Notes
@@ -148,7 +154,7 @@ class Sets(Simulated):
             )
         with self._lock:
             kept = self._choices
-            features = [np.vstack([np.zeros((1, each.shape[1])), -each]) for each in kept.contrasts]
+            features = [rows.copy() for rows in kept.each()]
             raters = tuple(kept.raters.get(round_) for round_ in kept.rounds)
             tokens = tuple(map(self._pending.token_of, kept.rounds))
             return SetAnswers([[0]] * len(kept), features, np.array(kept.weights), raters, tokens)
@@ -163,16 +169,10 @@ class Sets(Simulated):
                 f"the policy is {name}, which chooses {self.chooses}, and sets are filled by utility plus width; "
                 "fc.CoLSTIM or fc.MaxPairUCB is wanted"
             )
-        if self._position:
-            raise ValueError(
-                "position is True, which estimates the advantage of the first of two; a policy without it is wanted"
-            )
-        for name, plain_value in PAIRS_ALONE.items():
-            if self._parameters.get(name, plain_value) != plain_value:
-                raise ValueError(
-                    f"{name} is {brief(self._parameters[name])}, which is for pairs; {name}={plain_value!r} is wanted "
-                    "where sets are shown"
-                )
+        for argument, (off, what) in OF_PAIRS.items():
+            value = self._parameters.get(argument, off)
+            if value != off:
+                raise ValueError(f"{argument} is {brief(value)}, {what}; a policy without it is wanted for sets")
         if not knows_choices(self._rule.estimator):
             raise ValueError(
                 f"estimator is {name_of(self._rule.estimator)}, which has no method learn_choice; 'mle', 'sgd' or "
@@ -300,14 +300,14 @@ class Sets(Simulated):
         memory.theta[:] = before.theta
         memory.progress["learned"] = before.progress["learned"] - (n_gone or 1)
         memory.progress["warm"] = 0
-        for contrasts in rest.contrasts:
+        for contrasts, _ in rest.contrasts():
             memory.features["scale"] = np.maximum(memory.features["scale"], np.abs(contrasts).max(axis=0))
 
     def _with_sets(
         self, rest: KeptChoices, rows: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The rows and weights that M is the sum of, for pairs and the rest of the choices."""
-        more = [set_contrasts(*each) for each in zip(rest.contrasts, rest.weights, strict=True)]
+        more = [set_contrasts(contrasts, weight) for contrasts, weight in rest.contrasts()]
         all_rows = np.concatenate([rows, *more])
         return all_rows, np.append(weights, np.ones(len(all_rows) - len(rows)))
 
