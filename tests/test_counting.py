@@ -74,7 +74,12 @@ def give_up(kind: str, twin: Any, waiting: Waiting) -> None:
 @pytest.mark.parametrize("robust", [None, 0.4])
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_that_come_late_or_never_give_the_duels_of_the_reference(kind: str, robust: float | None):
-    more = {"robust": robust, "allow_self_duel": False}
+    check_late_answers(kind, robust=robust)
+
+
+def check_late_answers(kind: str, **options: Any) -> None:
+    """Answers that come late or never, with weights, give the duels of the reference."""
+    more = {"allow_self_duel": False, **options}
     policy, twin, noise = a_policy(kind, **more), a_twin(kind, **more), streams.generator(3)
     rng, waiting = np.random.default_rng(1), []
     pool, n_given_up = rng.normal(size=(N, D)), 0

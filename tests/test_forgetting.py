@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from conftest import rounds
-from inside import arrays, interrupted, snapshot, state_of
+from inside import arrays, information_of, interrupted, snapshot, state_of
 from test_contract import a_chunk, check_fused, follow
+from test_counting import check_late_answers
 from test_interrupts import FILES
 from twins import INFORMED, LINEAR, STAGED, taken_by
 
@@ -183,6 +184,31 @@ def test_a_factor_fades_to_the_last_digit_whatever_the_scales():
         )
 
 
+@pytest.mark.parametrize("kind", ["CoLSTIM", "MaxPairUCB", "CoLSTIM by information", "Informative", "TwoSamples"])
+def test_what_waits_counts_in_the_faded_m_and_lies_for_less(kind: str):
+    check_late_answers(kind, discount=0.97, robust=0.4)
+
+
+def test_weights_of_answers_that_lie_follow_from_the_faded_m_in_the_fused_loop_and_in_logs():
+    options = {"n_arms": N, "exploration_rounds": 0, "ridge": 0.5, "discount": 0.97, "robust": 0.3, "width_scale": 1.0}
+    policy, fused, reader = (fc.MaxPairUCB(D, estimator=fc.OnlineNewton(history=0), rng=3, **options) for _ in range(3))
+    learner = reference.OnlineNewton(reference.BradleyTerry(), history=0)
+    twin = reference.MaxPairUCB(D, comparison=reference.BradleyTerry(), estimator=learner, **options)
+    noise, chunk, told = streams.generator(3), a_chunk(fc.BradleyTerry(), rounds(300, 80), D, N), []
+
+    def teach(contrast: np.ndarray, won: bool) -> None:
+        twin.update(contrast, won)
+        told.append((contrast, won))
+
+    choose = lambda x: (policy.select(x), twin.select(x, *twin.draw(noise, N)))  # noqa: E731
+    check_fused(fused, chunk, follow(policy, chunk, choose, teach))
+    contrasts, wins = (np.array(column) for column in zip(*told, strict=True))
+    reader.learn_and_predict(contrasts, wins)
+    for one in (policy, fused, reader):
+        np.testing.assert_allclose(one.gram, twin.gram, rtol=1e-11)
+        np.testing.assert_allclose(one.theta, twin.theta, rtol=1e-8, atol=1e-10)
+
+
 # --- what does not change -----------------------------------------------------------------------------------
 
 
@@ -274,6 +300,31 @@ def test_a_taste_that_turned_around_is_followed(estimator: str):
     assert np.linalg.norm(found[0.99] + theta) < 0.5
 
 
+def test_one_pass_that_forgets_does_not_say_that_it_drifts_where_it_does_not():
+    policy = a_policy("MaxPairUCB", discount=0.98, estimator=fc.OnlineNewton(history=0))
+    for seed in range(40):
+        learn(policy, *answers(50, seed))
+        assert policy.status == "ready"
+
+
+@pytest.mark.parametrize("estimator", [fc.MLE(), fc.OnlineNewton(history=30)])
+def test_theta_and_its_information_keep_to_their_tolerance_between_the_ends_of_blocks(estimator: Any):
+    discount = 0.99
+    policy = a_policy("MaxPairUCB", discount=discount, estimator=estimator, widths="information")
+    theta_off, information_off = (0.01, 0.03) if isinstance(estimator, fc.MLE) else (0.3, 0.15)  # of one pass
+    contrasts, wins = answers(120)
+    for n, (contrast, won) in enumerate(zip(contrasts, wins, strict=True), 1):
+        learn(policy, contrast[np.newaxis], won[np.newaxis])
+        policy.select(contrasts[:N])  # as in a service: theta is wanted after each answer
+        if n % 7 == 0:
+            left, rows = weights_of_ages(n, discount), contrasts[:n]
+            exact = reference.fit(rows, wins[:n] * left, left, comparison=reference.BradleyTerry(), ridge=1.0)
+            assert exact.distance(policy.theta) <= theta_off, n
+            told = left * reference.BradleyTerry().weight(rows @ policy.theta)
+            H = np.eye(D) + (rows.T * told) @ rows
+            np.testing.assert_allclose(information_of(policy), H, rtol=0, atol=information_off * np.abs(H).max())
+
+
 # --- history, retraction, rollback, files ---------------------------------------------------------------------
 
 
@@ -317,6 +368,19 @@ def test_an_answer_is_taken_out_with_what_was_left_of_it_and_one_that_is_forgott
     np.testing.assert_allclose(policy.history().weights[:-3], 0.9**3 * after.weights, rtol=1e-12)
 
 
+def test_theta_is_found_anew_where_no_more_than_two_answers_count():
+    policy = a_policy(estimator=fc.MLE(1e-9), discount=0.5)
+    learn(policy, *answers(5))
+    (duel,) = duels_of(policy, 1)
+    policy.update(duel, True)
+    policy.retract(duel)
+    log = policy.history()
+    exact = reference.fit(
+        log.contrasts, log.wins * log.weights, log.weights, comparison=reference.BradleyTerry(), ridge=1.0
+    )
+    assert exact.distance(policy.theta) <= 2e-9 and len(log) == 5
+
+
 def test_answers_of_the_block_under_way_are_retracted_as_if_never_learned():
     policy, twin = (a_policy(estimator=fc.MLE(1e-9), discount=0.99) for _ in range(2))
     contrasts, wins = answers(block_of(0.99) * 3)
@@ -333,10 +397,25 @@ def test_answers_of_the_block_under_way_are_retracted_as_if_never_learned():
     np.testing.assert_allclose(policy.history().weights, left, rtol=1e-12)
 
 
+def about_to_let_go(estimator: Any = "mle") -> Any:
+    """A policy whose log begins with duels, and loses a block of them with the next answer but one."""
+    policy, trial = (a_policy(estimator=estimator, discount=0.9) for _ in range(2))
+    n = ROWS
+    for one in (policy, trial):
+        play(one, 4)
+        learn(one, *answers(n))
+    while estimator == "mle" and len(trial.history()) >= n:
+        learn(trial, *answers(1))
+        n += 1
+    for _ in range(n - ROWS - 2):
+        learn(policy, *answers(1))
+    return policy
+
+
 @pytest.mark.parametrize("estimator", ["mle", "online-newton"])
 def test_a_batch_that_fails_after_the_end_of_a_block_is_taken_back(estimator: str):
-    policy, *_ = long_past(estimator=estimator)
-    duels = duels_of(policy, 8)
+    policy = about_to_let_go(estimator)
+    twin, duels = copy.deepcopy(policy), duels_of(policy, 8)
     before = snapshot(policy)
     with pytest.raises(ValueError, match="overflows"):
         policy.update_batch(duels, [True] * 8, [*[1.0] * 7, 1e308])
@@ -345,10 +424,12 @@ def test_a_batch_that_fails_after_the_end_of_a_block_is_taken_back(estimator: st
         learn(policy, np.full((7, D), 100.0), np.ones(7), [*[1.0] * 6, 1e307])
     assert snapshot(policy) == before
     policy.update_batch(duels, [True] * 8)
-    twin, *_ = long_past(estimator=estimator)
     learn(twin, np.array([duel.contrast for duel in duels]), np.ones(8))
     np.testing.assert_allclose(policy.gram, twin.gram, rtol=1e-12)
     np.testing.assert_allclose(policy.theta, twin.theta, rtol=0, atol=1e-2)
+    if estimator == "mle":
+        assert len(policy.history()) == len(twin.history()) < ROWS
+        assert policy.history().tokens[-8:] == tuple(duel.token for duel in duels)
 
 
 @pytest.mark.parametrize("estimator", ["mle", "online-newton"])
@@ -371,15 +452,7 @@ def test_copies_and_files_go_on_bit_for_bit(estimator: str, tmp_path: Any):
 
 
 def test_an_answer_that_ctrl_c_interrupts_where_answers_are_let_go_fades_once():
-    policy, trial = (a_policy(estimator=fc.MLE(), discount=0.9) for _ in range(2))
-    n = ROWS
-    for one in (policy, trial):
-        play(one, 4)
-        learn(one, *answers(n))
-    while len(trial.history()) >= n:  # until the next answer lets a block of them go
-        learn(trial, *answers(1))
-        n += 1
-    learn(policy, *answers(n - ROWS - 2))
+    policy = about_to_let_go()
     duels = duels_of(policy, 2)
     assert len(policy.history()) > ROWS
 

@@ -126,6 +126,7 @@ class MLESteps(NamedTuple):
         features, progress = memory.features.copy(), memory.progress.copy()
         if history.size[0] < memory.history.size[0]:
             features["scale"] = scales_of(history)
+        progress["learned"] = max(1, round(share * int(progress["learned"])))  # as many as weigh like that today
         progress["warm"] = progress["solved"] = 0
         theta, factor = memory.theta.copy(), memory.factor.copy()
         return memory._replace(theta=theta, factor=factor, features=features, progress=progress, history=history)

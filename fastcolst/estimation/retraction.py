@@ -35,6 +35,6 @@ def without(steps: Any, memory: Evidence, start: int, stop: int) -> Evidence:
     contrasts = contrasts[rest]
     fresh.theta[:] = memory.theta
     fresh.features["scale"] = np.abs(contrasts).max(axis=0)
-    fresh.progress["learned"] = memory.progress["learned"] - 1
+    fresh.progress["learned"] = max(1, memory.progress["learned"] - 1)
     fresh.progress["warm"] = 0
     return fresh._replace(history=History.of(contrasts, weights[rest]))
