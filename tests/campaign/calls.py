@@ -676,7 +676,9 @@ FOREIGN = re.compile(
 PYTHONS_OWN = re.compile(r"missing \d+ required|unexpected keyword argument|positional argument|multiple values")
 
 _HERE = str(Path(fc.__file__).parent)
-_NO_STATE = frozenset({"_agent", "_at_once", "_buffers", "_drawn", "_sight", "scratch"})
+_NO_STATE = frozenset(
+    {"_agent", "_at_once", "_buffers", "_direct_choose", "_direct_learn", "_drawn", "_sight", "scratch"}
+)
 """Handles and scratch, whose content means nothing between calls."""
 
 
