@@ -78,7 +78,7 @@ def __getattr__(name):
     if name not in _HOME:
         raise AttributeError(f"module 'fastcolst' has no attribute {name!r}")
     collects = gc.isenabled()
-    gc.disable()  # of all that Numba makes nothing is garbage; to look costs a tenth of the import
+    gc.disable()  # nothing that Numba makes is garbage; looking costs a tenth of the import
     try:
         found = globals()[name] = getattr(importlib.import_module(f"fastcolst.{_HOME[name]}"), name)
     finally:

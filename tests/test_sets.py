@@ -1,5 +1,6 @@
 """Sets of more than two: shown as the definition says, learned as Plackett-Luce says, and kept like duels."""
 
+import copy
 import itertools
 import json
 import pickle
@@ -530,6 +531,15 @@ def test_an_answer_that_is_interrupted_has_changed_nothing(estimator, monkeypatc
             policy.update(shown, ranking=shown.arms)
     assert snapshot(policy) == before
     policy.update(shown, ranking=shown.arms)
+    assert policy.pending == 0
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda shown: pickle.loads(pickle.dumps(shown))])
+def test_a_copy_of_a_set_can_be_answered_and_not_be_written_to(again):
+    policy = fc.CoLSTIM(D, ridge=1.0, rng=1)
+    twin = again(policy.select_set(pool(), 3))
+    assert not twin.features.flags.writeable
+    policy.update(twin, winner=twin.arms[1])
     assert policy.pending == 0
 
 

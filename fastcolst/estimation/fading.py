@@ -19,7 +19,7 @@ __all__ = ["faded_factor", "faded_history", "scales_of"]
 
 FORGOTTEN = 1e-4
 """The oldest comparisons are let go where that takes no more than this share of what fading takes anyway: so much of
-all weights together is missing at most. Of a steady stream some 12/(1 - discount) are left, and up to 512 more."""
+all weights together is missing at most. Of a steady stream some 10/(1 - discount) are left, and up to 512 more."""
 
 
 def faded_history(history: History, share: float, n_rows: int, forgets: bool = True) -> History:

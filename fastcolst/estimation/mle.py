@@ -208,9 +208,9 @@ class MLE(NamedTuple):
     A comparison costs O(d^2), and now and then a pass over all of them O(n d^2); with more than 33 features most passes
     cost O(n d). Memory: 8.1 (d + 1) bytes for each comparison. The distance from the maximum is predicted, not
     computed.
-    On streams like those of experiments 14 of 84,000 audits found it above the tolerance, all of them at 1e-3, and none
-    above one and a half tolerances. In searches over odd ones (one-hot, heavy-tailed, clustered, rare features, single
-    contrasts thirty times as large as the others, changing abruptly) 21 of 20,800 did, at most by three quarters.
+    On streams like those of experiments none of 84,000 audits found it above the tolerance. In searches over odd ones
+    (one-hot, heavy-tailed, clustered, rare features, single contrasts thirty times as large as the others, changing
+    abruptly) 21 of 20,800 did, at most by three quarters.
 
     Of more than 48 features without a ridge the first 5 d answers have no maximum but the ball's, or hardly another:
     theta then follows by pushes on the ball, and is solved, to one standard error, when answers have grown by a

@@ -2,11 +2,11 @@
 
 With z_j = x_c - x_j for the chosen arm c and each of the m - 1 others, the loss of a choice is
 
-    Gumbel noise of scale s     log(1 + sum_j exp(-z_j'theta / s)),        Plackett-Luce's, exact and convex
-    any other noise             sum_j psi(z_j'theta) / (m - 1),            psi = -log F: a pseudo-likelihood
+    Gumbel noise of scale sigma     log(1 + sum_j exp(-z_j'theta / sigma)),    Plackett-Luce's, exact and convex
+    any other noise                 sum_j psi(z_j'theta) / (m - 1),            psi = -log F: a pseudo-likelihood
 
-Of a set of two both are the loss of a comparison. Slopes s_j are what -d loss / d(z_j'theta) is, and the loss pulls
-theta along sum_j s_j z_j; of Plackett-Luce s_j is the probability of j by s, and the sum (x_c - xbar) / s.
+Of a set of two both are the loss of a comparison. The slopes s_j are -d loss / d(z_j'theta), and the loss pulls theta
+along sum_j s_j z_j; of Plackett-Luce s_j = p_j / sigma, p_j the probability of j, and the sum is (x_c - xbar) / sigma.
 
 An exact estimator has choices solved together with its pairs: passes run over a history that holds both. All of this is
 NumPy's: a choice from a set takes a person seconds, and choices of pairs pay nothing for it.
@@ -148,7 +148,7 @@ def newton_step(model: Any, kind: int, memory: Any, contrasts: Array, weight: fl
     :func:`fastcolst.estimation.push.push`. Then theta += H^-1 Z's, and the curvature at the new margins enters H.
     Returns False, and nothing has changed, where numbers overflow.
 
-    O(d^3).
+    O(d^3 + m d^2 + m^3).
     """
     from scipy.linalg import solve_triangular  # a tenth of a second, which pairs need not pay
 

@@ -195,7 +195,7 @@ class Answering(Counting):
     def _learn_unasked(self) -> None:
         self._end_interrupted()
         self._is_noted = False
-        self._take_counted()
+        self._counted = None
 
     def _catch_up(self) -> None:
         """Note whose all rows of the history are: those of which nothing is noted are no answers to duels."""

@@ -99,6 +99,7 @@ class Batches(Counting):
             self._buffers.drawn_for[:], self._buffers.raw[:] = drawn
             self._pending.go_back(book)
             raise
+        self._forget_if_due()
         return [asked.duel for asked in chosen]
 
     def _choose_all(self, rounds: list[Callable[[], Asked]]) -> list[Asked]:

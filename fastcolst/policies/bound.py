@@ -324,7 +324,9 @@ class BoundArms:
             if places is not None and len(self._rows) != n:
                 raise ValueError(f"available has {n} entries; one for each of {len(self._rows)} arms is wanted")
             self._prepare(places)
-            return self._ask(places).duel
+            asked = self._ask(places)
+            self._policy._forget_if_due()
+            return asked.duel
 
     def select_batch(self, size: int) -> list[Duel]:
         """Choose several duels at once, as :meth:`Policy.select_batch` does from one pool of arms.
@@ -431,6 +433,8 @@ class BoundArms:
                 return NOT_FINITE_CODE
         out[:] = contexts[first] - contexts[second]
         policy._chosen[...] = policy._chosen + 1
+        if first == second:
+            policy._state.counters["faded"] -= 1
         return first * n + second
 
     def _look_at_all(self, agent: Any, contexts: Rows, largest: float, buffers: Buffers) -> int:

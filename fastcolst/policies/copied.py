@@ -95,7 +95,7 @@ class Copied(Counting):
         twin._begin_stream(entropy_of(SeedSequence(twin._entropy, spawn_key=key)))
         twin._start(twin._rule, twin._state)
         twin._pending, twin._answering = Pending(twin._pending.most, last), None
-        twin._take_counted()
+        twin._counted = None
         return twin
 
     if TYPE_CHECKING:  # what a policy has besides

@@ -1,4 +1,6 @@
-"""Pairs that wait for their answer, counted in what widths are measured by: ``count_pending=True``.
+"""Pairs that wait for their answer count in the widths as if they were answered: ``count_pending=True``.
+
+Widths do not depend on who wins, so that the M of the future is known (GP-BUCB: Desautels, Krause, Burdick 2014).
 
 The policy's own M is of what was learned, as it always is: exploration, answers, logs, retractions and files know
 nothing of pairs that wait. Choices are made by a second M (and H, where the policy chooses by it) in which the pairs

@@ -218,9 +218,10 @@ class Informative(LinearPolicy):
 
     Notes
     -----
-    The pair is exact. It is found by branch and bound after the arms were whitened in O(n d^2), at worst in O(n^2 d),
-    and in the time of MaxPairUCB's for some ten features: 1.2 times that with 50 arms, some 3 times with 2,000; see
-    :func:`fastcolst.policies.teaching.teaching_pair`. An answer costs O(d^2). Memory: O(n d + d^2), what the
+    The pair is exact, of a model of one's own as far as the shape of its density shows at 200 margins. It is found by
+    branch and bound after the arms were whitened in O(n d^2), at worst in O(n^2 d); see
+    :func:`fastcolst.policies.teaching.teaching_pair`. Of ten features that takes 1.3 times as long as MaxPairUCB's
+    choice with 50 arms, and some 3 times with 2,000. An answer costs O(d^2). Memory: O(n d + d^2), what the
     estimator remembers, O(d) for each duel that waits for its answer, and with ``repeats=False`` 16 to 32 bytes for
     each pair that was shown. Threads may share a policy.
 

@@ -121,7 +121,7 @@ def is_pair(choice: Any, n_arms: int) -> bool:
 
 
 @kernel
-def choose(agent: Any, contexts: Any, largest: float, buffers: Any) -> int:
+def choose(agent: Any, contexts: Any, largest: float, buffers: Any) -> int:  # noqa: C901 - a round, step by step
     """One round's choice for a policy object.
 
     Parameters
@@ -170,6 +170,8 @@ def choose(agent: Any, contexts: Any, largest: float, buffers: Any) -> int:
     for k in range(d):
         out[k] = contexts[choice.first, k] - contexts[choice.second, k]
     counters.chosen += 1
+    if choice.first == choice.second:
+        counters.faded -= 1  # nothing is learned, and what was learned grows older
     return (choice.note * n + choice.first) * n + choice.second
 
 
@@ -333,6 +335,7 @@ def play(agent: Any, chunk: Any, trace: Any) -> int:
             exploring = greedy >= 0 and counters.exploration_end < 0
             add_single_arms(chunk, r, first, first if exploring else greedy, trace)
         if first == second:
+            counters.faded -= 1
             continue
         for k in range(d):
             contrast[k] = contexts[k, first] - contexts[k, second]

@@ -313,7 +313,7 @@ class Remembering:
     def _note_what_is_known(self) -> None:
         """Go on exploring where M, which lost something, is not invertible any longer."""
         state = self._state
-        self._take_counted()
+        self._counted = None
         counters, is_known = state.counters, bool(state.factor.any())
         if counters["factored"] and not is_known:
             counters["exploration_end"] = -1
@@ -328,7 +328,7 @@ class Remembering:
 
         def _catch_up(self) -> None: ...
 
-        def _take_counted(self) -> Any: ...
+        _counted: Any
 
         def _refresh(self, state: Any, kept: KeptChoices | None = None) -> None: ...
 

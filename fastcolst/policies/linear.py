@@ -57,6 +57,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         self._position = answer(self._parameters.get("position", False), "position")
         self._begin_counting()
         self._fading = fading_of(self._parameters.get("discount", 1.0), rule.estimator)
+        self._is_plain = self._is_plain and self._fading is None
         d = self._n_features + self._position
         check_memory("n_features", self._n_features, 8 * MATRICES * d * d)
         try:
@@ -433,7 +434,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
     def _end_exploration(self) -> bool:
         due = bool(end_exploration(self._state))
         if due:
-            self._take_counted()  # pairs count from now on, or in more stages
+            self._counted = None  # pairs count from now on, or in more stages
         if due and self._state.counters["factored"]:
             self._largest = self._largest_allowed()
         self._is_exploring = bool(self._state.counters["exploration_end"] < 0)

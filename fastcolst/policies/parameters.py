@@ -151,7 +151,7 @@ LINEAR = {
     "discount": """float, default 1.0
         gamma, for tastes that drift, from 0.5 to 1: k answers later an answer has gamma^k of its weight, in theta and
         in M, so that about 1/(1 - gamma) answers count. Ages are counted in blocks of a twentieth of that number, at
-        whose ends theta is found anew. :class:`fastcolst.SGD` cannot forget so.""",
+        whose ends theta follows. :class:`fastcolst.SGD` cannot forget so.""",
     "position": """bool, default False
         Whether to estimate the advantage of being shown first, beside theta: ``position_advantage`` reports it, and
         utilities and choices leave it out. To M and to sqrt(d log T) it is a feature more.""",

@@ -174,7 +174,10 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
             arms = arms_of(contexts, available, keys)
             rows = arms.contexts
         with self._lock:
-            return self._show(self._choose(rows, arms), rows.shape[0], arms).duel
+            asked = self._show(self._choose(rows, arms), rows.shape[0], arms)
+            if not self._is_plain:
+                self._forget_if_due()  # after a self-duel
+            return asked.duel
 
     def _choose(self, contexts: NDArray[np.float64], arms: Arms | None) -> int:
         """The code of a choice, see :func:`choose`, which begins a round. A failure leaves the policy as it was.
@@ -243,9 +246,6 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
         if round_ % LOOK_EVERY == 0:
             self._look_at_choice(contexts, code)
         return code
-
-    def _look_at_choice(self, contexts: Any, code: int) -> None:
-        """Look whether a choice among these arms is one that what is known justifies."""
 
     def _show(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
         """Show the duel of the choice that was just made."""
@@ -376,7 +376,7 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
             if self._is_exploring:
                 self._end_exploration()
 
-    def discard(self, duel: Duel | str) -> None:
+    def discard(self, duel: Duel | ShownSet | str) -> None:
         """Give up waiting for an answer that nobody gave.
 
         Nothing is learned, and the round still counts. Whoever likes both arms alike answers 0.5.

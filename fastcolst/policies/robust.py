@@ -1,7 +1,7 @@
 """Answers that count for less the less M knew of the pair: what liars say of new pairs does not outweigh the others.
 
 An answer to the pair z has the weight w_0 = min(1, alpha / |z|_{M^-1}), M from before the pair was shown. What C lies
-can do to theta is then bounded by alpha C; with alpha = sqrt(d) / C by what chance does anyhow.
+can do to theta, in the norm of M, is then bounded by alpha C; with alpha = sqrt(d) / C by what chance does anyhow.
 
 References
 ----------

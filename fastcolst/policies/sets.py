@@ -64,7 +64,7 @@ class Sets(Simulated):
         available: ArrayLike | None = None,
         keys: Sequence[Hashable] | None = None,
     ) -> ShownSet:
-        """Choose the next k arms, of which somebody is to choose the best, or whom somebody puts in order.
+        """Choose the next k arms, of which somebody is to choose the best, or which somebody is to put in order.
 
         The first two are the pair that :meth:`select` would show with ``allow_self_duel=False``. Each further arm is
         argmax u_j + c min_i |x_j - x_i|_{M^-1} over the arms i that are in the set, with the c of the round. In a round
@@ -103,7 +103,8 @@ class Sets(Simulated):
         :class:`fastcolst.SGD` takes one step.
 
         M gains, for a choice out of m and of weight w, 4 w/m sum_j (x_j - xbar)(x_j - xbar)' whoever is chosen. It is
-        z z' of two, and what such a choice tells when all are alike in units of what a pair then tells.
+        z z' of two, and with Gumbel noise what such a choice tells when all are alike in units of what a pair then
+        tells; the same is used with other noise.
 
         Examples
         --------
@@ -157,7 +158,7 @@ class Sets(Simulated):
             features = [rows.copy() for rows in kept.each()]
             raters = tuple(kept.raters.get(round_) for round_ in kept.rounds)
             tokens = tuple(map(self._pending.token_of, kept.rounds))
-            return SetAnswers([[0]] * len(kept), features, np.array(kept.weights), raters, tokens)
+            return SetAnswers([[0] for _ in kept.rounds], features, np.array(kept.weights), raters, tokens)
 
     # --- a choice -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +53,13 @@ class ShownSet:
     features: NDArray[np.float64] = field(repr=False)
     round: int
     epoch: str
+
+    def __setstate__(self, values: Sequence[Any]) -> None:
+        """Fill a copy, or what comes out of a pickle: its array is new, and read-only as the one before."""
+        for one, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, one.name, value)
+        if isinstance(self.features, np.ndarray):
+            self.features.setflags(write=False)
 
     @property
     def token(self) -> str:

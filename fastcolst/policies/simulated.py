@@ -207,6 +207,9 @@ class Simulated:
         """How many of n answers may come before what was learned has to fade."""
         return n
 
+    def _look_at_choice(self, contexts: Any, code: int) -> None:
+        """Look whether a choice among these arms is one that what is known justifies."""
+
     def _forget_if_due(self) -> None:
         """Let what was learned fade, if that is due."""
 

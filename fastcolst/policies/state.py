@@ -79,7 +79,8 @@ before end the exploration sooner, 0 for none (see :func:`exploration_end_is_due
 exploration_end: rounds chosen when the exploration ended; -1 before.
 factored: 1 when the Gram matrix is invertible and ``factor`` holds. untested: 1 when the Gram matrix changed since it
 was last tested for that. position: 1 where the last coordinate is that of the arm shown first, 0 in contexts and 1 in
-contrasts. faded: how many comparisons were learned when all of them last came to count less, where they do.
+contrasts. faded: how many comparisons were learned when all of them last came to count less, where they do;
+self-duels since then are taken off, for which what was learned is older.
 """
 
 

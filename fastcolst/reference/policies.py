@@ -125,6 +125,10 @@ class LinearPolicy(abc.ABC):
             learn = self._step if self.estimator is None else self.estimator.learn
             self.theta = learn(contrast, first_won, weight)
             self.gram = self.gram + weight * np.outer(contrast, contrast)  # lines 3 and 17
+        self.grow_older()
+
+    def grow_older(self) -> None:
+        """Let what was learned be older by an answer or a self-duel, and fade where a block of the discount ends."""
         self._n_aged += 1
         if self.discount < 1.0 and self._n_aged >= round(0.05 / (1.0 - self.discount)):
             self._fade(self.discount**self._n_aged)
