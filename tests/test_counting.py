@@ -175,6 +175,7 @@ def test_the_exploration_counts_answers_alone():
 
 
 @pytest.mark.filterwarnings("ignore:.* what is predicted and what is answered differ:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
 @pytest.mark.parametrize("most", [None, 4])
 @pytest.mark.parametrize("kind", ["MaxPairUCB", "Informative, d-optimal"])
 def test_shows_answers_discards_and_expiry_leave_in_m_what_counts(kind: str, most: int | None):

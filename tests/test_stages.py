@@ -237,8 +237,8 @@ def test_in_one_pass_the_duels_are_those_of_the_reference_s_newton_steps(name, m
     learners = {id(stage): reference.OnlineNewton(MODELS[model], history=0) for stage in twin.stages}
     teach = twin._teach
 
-    def teach_and_step(stages, contrast, won, weight):
-        teach(stages, contrast, won, weight)
+    def teach_and_step(stages, contrast, won, *counts):
+        teach(stages, contrast, won, *counts)
         for stage in stages:
             stage.theta = learners[id(stage)].learn(contrast, won)
 
@@ -258,8 +258,8 @@ def test_with_a_tight_tolerance_the_duels_are_those_of_the_reference_s_maximum(n
     policy, twin = a_pair(name, 400, fc.MLE(1e-9), exploration_rounds=40, model=model)
     learned, taught, teach = {id(stage): [] for stage in twin.stages}, [], twin._teach
 
-    def teach_and_note(stages, contrast, won, weight):
-        teach(stages, contrast, won, weight)
+    def teach_and_note(stages, contrast, won, *counts):
+        teach(stages, contrast, won, *counts)
         for stage in stages:
             learned[id(stage)].append(contrast if won else -contrast)
         taught.extend(stages)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._callers import warn_caller
 from fastcolst._checks import (
     LARGEST,
     as_array,
@@ -25,7 +26,7 @@ from fastcolst._words import is_tie
 from fastcolst.estimation.history import History
 from fastcolst.estimation.sparse import SparseHistory, equal_rows
 
-__all__ = ["Contrasts", "Design", "codes_of", "column_names", "contrasts_of", "wins_of"]
+__all__ = ["Contrasts", "Design", "check_labels", "codes_of", "column_names", "contrasts_of", "wins_of"]
 
 Array = NDArray[np.float64]
 
@@ -255,7 +256,7 @@ def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
     won = given.pairs == array[:, None]
     shares, left = won[:, 0].astype(np.float64), np.flatnonzero(~won.any(axis=1)).tolist()
     items = set(given.pairs.ravel().tolist()) if left else set()
-    meant = dict(zip(given.columns or (), (1.0, 0.0), strict=False))
+    meant = dict(zip(given.columns or (), (1.0, 0.0), strict=False)) if len(set(given.columns or ())) == 2 else {}
     for i in left:
         word = plain_text(winners[i])
         share = None if word is None or word in items else 0.5 if is_tie(word) else meant.get(word)
@@ -306,6 +307,24 @@ def codes_of(name: str, labels: Any, size: int) -> NDArray[np.int64]:
         return np.array([known.setdefault(label, len(known)) for label in array.tolist()], np.int64)
     except TypeError:
         raise ValueError(f"{name} holds {brief(array.tolist()[len(known)])}; texts or numbers are wanted") from None
+
+
+def check_labels(groups: NDArray[np.int64], n_features: int) -> None:
+    """Refuse clusters of one label, and warn of fewer labels than features, by which no matrix of full rank is found.
+
+    Raises
+    ------
+    ValueError
+        There is one label.
+    """
+    n = int(groups.max()) + 1
+    if n == 1:
+        raise ValueError("clusters has one label; two or more are wanted, to tell how much they differ")
+    if n < n_features:
+        warn_caller(
+            f"clusters has {n} labels and there are {n_features} features: standard errors come out far too small, "
+            "some of them near 0; many more labels than features are wanted"
+        )
 
 
 def _is_sparse(value: Any) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import answer, brief, choice, non_negative_numbers, number, plain_text
 from fastcolst.comparison import comparison_model, pdf, weight
-from fastcolst.estimation.designs import Contrasts, Design, codes_of, contrasts_of, wins_of
+from fastcolst.estimation.designs import Contrasts, Design, check_labels, codes_of, contrasts_of, wins_of
 from fastcolst.estimation.history import History
 from fastcolst.estimation.identification import Knowledge, knowledge_of, known_directions, shortest
 from fastcolst.estimation.lapses import profiled, rates_of, steps_to
@@ -120,7 +120,7 @@ def fit(
     clusters : (m,) array_like or "pair", optional
         A label for each row, the judge for example: answers with one label may depend on each other. The covariance is
         then the clustered one, with the factor g/(g - 1) for g labels, of which there should be many more than
-        features. "pair": equal or opposite contrasts.
+        features: a warning tells of fewer. "pair": equal or opposite contrasts.
     covariance : {"posterior", "sandwich"}
         Of an estimate with a ridge. "posterior": the ridge counts as knowledge of its own, so that a feature that no
         comparison tells anything of has its standard deviation, ridge^-1/2. "sandwich": that of the estimate over
@@ -304,8 +304,8 @@ def _answers(given: Contrasts, wins: Any, trials: Any, weights: Any, clusters: A
     if not used.all():
         design, won, lost = design.some(used), won[used], lost[used]
         groups = None if groups is None else np.unique(groups[used], return_inverse=True)[1]
-    if groups is not None and groups.max() == 0:
-        raise ValueError("clusters has one label; two or more are wanted, to tell how much they differ")
+    if groups is not None:
+        check_labels(groups, given.n_rated)
     return Answers(design, won, lost, groups), n_comparisons
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import choice, number, positive_numbers
 from fastcolst.comparison import BradleyTerry, comparison_model
-from fastcolst.estimation.designs import codes_of
+from fastcolst.estimation.designs import check_labels, codes_of
 from fastcolst.estimation.fit import COVARIANCES, FLAT, Found, apart, fitted, separated, warn_of
 from fastcolst.estimation.identification import knowledge_of, known_directions, shortest
 from fastcolst.estimation.plackett_luce import (
@@ -128,8 +128,8 @@ def fit_rankings(
     m = len(ranked.levels)
     counted = np.ones(m) if weights is None else positive_numbers("weights", weights, m)
     groups = None if clusters is None else codes_of("clusters", clusters, m)
-    if groups is not None and groups.max() == 0:
-        raise ValueError("clusters has one label; two or more are wanted, to tell how much they differ")
+    if groups is not None:
+        check_labels(groups, len(ranked.names))
     model, penalty = comparison_model(comparison), number("ridge", ridge)
     is_posterior = choice("covariance", covariance, COVARIANCES) == "posterior"
     choices = _choices(ranked, counted, settled)

@@ -35,7 +35,7 @@ class Settings(NamedTuple):
     is given up.
     """
 
-    safety: float = 1.5
+    safety: float = 1.75
     first_kappa: float = 0.5
     kappa_decay: float = 0.95
     smallest_kappa: float = 0.002

@@ -108,9 +108,9 @@ class Informing(Counting):
             raise AttributeError(str(error)) from None
         given = contexts_of(contexts)
         with self._lock:
+            if given.rows.ndim == 2 and len(given.rows) < 2:
+                raise ValueError(f"contexts has {len(given.rows)} arm; at least two, which make a pair, are wanted")
             rows = self._named_rows("contexts", given, "(n_arms, n_features)")
-            if len(rows) < 2:
-                raise ValueError("contexts has 1 arm; at least two, of which pairs can be made, are wanted")
             memory = self._estimate()
             theta, factor = self._of_features(memory.theta), self._of_features(self._information_factor(memory))
             return _misordered(rows @ theta, rows @ factor.T) if factor.any() else 0.5

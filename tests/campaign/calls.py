@@ -147,9 +147,9 @@ PLAYERS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
     "StaD": (fc.StaD, {"estimator": "sgd", "horizon": HORIZON, "exploration_rounds": 5}),
     "MaxPairUCB": (fc.MaxPairUCB, {"estimator": "sgd", "comparison": "exponential"}),
     "counting": (
-        fc.MaxPairUCB,
+        fc.MaxInP,
         {
-            "estimator": "sgd",
+            "estimator": "online-newton",
             "comparison": "exponential",
             "ridge": 1.0,
             "exploration_rounds": 5,
