@@ -813,7 +813,7 @@ def test_online_newton_does_not_cry_wolf(name, history):
 
 
 @pytest.mark.parametrize(
-    ("d", "alike", "spread", "most"), [(5, 2, 1e-2, 100), (10, 2, 1e-2, 150), (5, 2, 1e-3, 600), (10, 10, 1e-2, 2000)]
+    ("d", "alike", "spread", "most"), [(5, 2, 1e-2, 100), (10, 2, 1e-2, 170), (5, 2, 1e-3, 600), (10, 10, 1e-2, 2000)]
 )
 def test_features_that_are_nearly_the_same_need_few_passes(d, alike, spread, most):
     """Rows touched for each comparison: about 30 on plain streams of this length; here there were up to 14,700.
