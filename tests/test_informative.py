@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import traceback
 from typing import Any, NamedTuple
 
 import numba
@@ -206,8 +207,10 @@ def test_when_every_pair_was_shown_it_is_an_error_that_changes_nothing(played: b
     chunk = a_chunk(fc.BradleyTerry(), 3, 2, 4)
     chunk.contexts[:] = items.T
     call = (lambda: policy.play(chunk, np.zeros((4, 3)))) if played else (lambda: policy.select(items))
-    with pytest.raises(ValueError, match=r"contexts has 4 arms of which each pair was shown; .*wanted"):
+    with pytest.raises(ValueError, match=r"contexts has 4 arms of which each pair was shown; .*wanted") as raised:
         call()
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "so large" not in shown, "no utility overflows"
     assert arrays(policy) == before and policy.round == 6
     others = np.vstack([items, [[5.0, 5.0]]])
     assert 4 in {(duel := policy.select(others)).first, duel.second}

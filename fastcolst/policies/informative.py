@@ -340,7 +340,7 @@ class Informative(LinearPolicy):
         if all(is_among(self._state.shown.table, np.uint64(hash_of_pair(hashes, i, j))) for i, j in pairs):
             raise ValueError(
                 f"contexts has {n} arms of which each pair was shown; other arms, or repeats=True, are wanted"
-            )
+            ) from None  # no utility overflows, as the kernel's code has it
 
 
 def _shape(model: Any, value: int) -> tuple[float, float, float]:
