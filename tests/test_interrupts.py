@@ -12,8 +12,8 @@ from inside import interrupted, snapshot, state_of
 
 import fastcolst as fc
 
-FILES = ("answering.py", "batches.py", "forgetting.py", "learned.py", "linear.py", "pending.py", "policy.py",
-         "simulated.py")  # fmt: skip
+FILES = ("answering.py", "batches.py", "counting.py", "forgetting.py", "kept_sets.py", "learned.py", "linear.py",
+         "pending.py", "policy.py", "sets.py", "simulated.py")  # fmt: skip
 """Where things are noted; kernels are in others."""
 
 CONTEXTS = np.random.default_rng(0).normal(size=(12, 3, 2))
@@ -193,3 +193,45 @@ def test_no_more_wait_than_may_although_one_was_not_given_up_in_time() -> None:
         assert made.pending == 8, where
 
     at_every_line(build, check)
+
+
+@pytest.mark.parametrize("name", ["winner", "ranking"])
+def test_an_answer_to_a_set_is_learned_or_not(name: str) -> None:
+    """With what is kept of it: choices go with their sizes, weights, rounds and raters."""
+
+    def prepared() -> tuple[fc.CoLSTIM, fc.ShownSet]:
+        policy = fc.CoLSTIM(2, ridge=1.0, rng=1)
+        contexts = np.random.default_rng(1).normal(size=(5, 2))
+        first = policy.select_set(contexts, 4)
+        policy.update(first, ranking=first.arms, weight=2.0, rater="ann")
+        return policy, policy.select_set(contexts, 4)
+
+    def answer(policy: fc.CoLSTIM, shown: fc.ShownSet) -> None:
+        given = {"winner": shown.arms[1]} if name == "winner" else {"ranking": shown.arms[::-1]}
+        policy.update(shown, weight=3.0, rater="bob", **given)
+
+    def all_of(policy: fc.CoLSTIM) -> list[Any]:
+        told = policy.choices()
+        kept = [rows.tolist() for rows in told.features], told.weights.tolist(), told.raters
+        return [*kept, policy.theta.tolist(), policy.gram.tolist(), policy.pending]
+
+    policy, shown = prepared()
+    found = [all_of(policy)]
+    answer(policy, shown)
+    found.append(all_of(policy))
+    seen = set()
+
+    def build() -> Any:
+        made = prepared()
+        return made, lambda: answer(*made)
+
+    def check(made: Any, where: str) -> None:
+        policy, shown = made
+        assert all_of(policy) in found, where
+        seen.add(found.index(all_of(policy)))
+        if policy.pending:
+            answer(policy, shown)
+        assert all_of(policy) == found[1], where
+
+    at_every_line(build, check)
+    assert seen == {0, 1}

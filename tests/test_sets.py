@@ -431,6 +431,20 @@ def test_choices_are_what_rankings_are_fitted_to():
         policy.history()
 
 
+def test_what_a_fork_brought_along_is_told_apart_by_the_set():
+    policy = fc.CoLSTIM(D, estimator=EXACT, ridge=1.0, rng=2)
+    for t in range(4):
+        shown = policy.select_set(pool(t), 4)
+        policy.update(shown, ranking=shown.arms[: 1 + t % 2])
+    fork = policy.fork("b")
+    answered(fork, 1)
+    tokens = fork.choices().tokens
+    assert tokens[:-1] == ("before-1", "before-2", "before-2", "before-3", "before-4", "before-4")
+    assert tokens[-1].endswith("-5") and len(set(policy.choices().tokens)) == 4
+    with pytest.raises(fc.MalformedDuelError):
+        fork.update(tokens[0], winner=0)
+
+
 # --- what waits ---------------------------------------------------------------------------------------------
 
 

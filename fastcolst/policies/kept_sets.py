@@ -34,7 +34,8 @@ class SetAnswers(NamedTuple):
     raters : tuple of str, int or None
         Who made it.
     tokens : tuple of str
-        Of the set that was shown; choices of one ranking have one token.
+        Of the set that was shown; choices of one ranking have one token. ``"before-7"`` for those that a fork brought
+        along from its parent's round 7, whose token it does not know.
     """
 
     rankings: list[list[int]]
@@ -44,74 +45,61 @@ class SetAnswers(NamedTuple):
     tokens: tuple[str, ...]
 
 
+class Kept(NamedTuple):
+    """A choice out of more than two.
+
+    rows (m, d): those from which was chosen, less the chosen one's, which comes first. weight; round: of the set, one
+    for all choices of a ranking. rater: who answered, where that was told.
+    """
+
+    rows: Array
+    weight: float
+    round: int
+    rater: str | int | None
+
+
 class KeptChoices:
     """Choices out of more than two that an estimator keeps, in their order.
 
-    Attributes
-    ----------
-    features : list of (n, d) float64
-        Rows one after another, of each choice those from which was chosen, less the chosen one's, which comes first.
-    sizes : list of int
-        How many rows each choice has.
-    weights : list of float
-    rounds : list of int
-        Of the sets; all choices of a ranking have one.
-    raters : dict of round to str or int
-        Who answered, where that was told.
+    One list holds all that there is to each, so that Ctrl-C finds a choice kept or not.
     """
 
     def __init__(self) -> None:
-        self.features: list[Array] = []
-        self.sizes: list[int] = []
-        self.weights: list[float] = []
-        self.rounds: list[int] = []
-        self.raters: dict[int, str | int] = {}
+        self._kept: list[Kept] = []
 
     def __len__(self) -> int:
-        return len(self.rounds)
+        return len(self._kept)
 
-    def append(self, contrasts: Array, weight: float, round_: int) -> None:
+    def __iter__(self) -> Iterator[Kept]:
+        return iter(self._kept)
+
+    def append(self, contrasts: Array, weight: float, round_: int, rater: str | int | None = None) -> None:
         """Keep a choice, of which these are the contrasts (m - 1, d) of the chosen row with the others."""
-        self.features.append(np.vstack([np.zeros((1, contrasts.shape[1])), -contrasts]))
-        self.sizes.append(len(contrasts) + 1)
-        self.weights.append(weight)
-        self.rounds.append(round_)
-
-    def each(self) -> list[Array]:
-        """The rows of each choice, views."""
-        return np.split(self._joined(), np.cumsum(self.sizes)[:-1]) if self.sizes else []
+        rows = np.vstack([np.zeros((1, contrasts.shape[1])), -contrasts])
+        self._kept.append(Kept(rows, weight, round_, rater))
 
     def contrasts(self) -> Iterator[tuple[Array, float]]:
         """The contrasts of each choice, as :meth:`append` took them, and its weight."""
-        return ((-rows[1:], weight) for rows, weight in zip(self.each(), self.weights, strict=True))
+        return ((-kept.rows[1:], kept.weight) for kept in self._kept)
 
     def rewind(self, n: int) -> None:
         """Forget what was kept since there were so many."""
-        self.features = self.each()[:n]
-        for round_ in self.rounds[n:]:
-            self.raters.pop(round_, None)
-        del self.sizes[n:], self.weights[n:], self.rounds[n:]
+        del self._kept[n:]
 
     def without(self, round_: int) -> KeptChoices:
         """The same without those of a round; this one stays as it is."""
         rest = KeptChoices()
-        for own, (contrasts, weight) in zip(self.rounds, self.contrasts(), strict=True):
-            if own != round_:
-                rest.append(contrasts, weight, own)
-        rest.raters = {own: rater for own, rater in self.raters.items() if own != round_}
+        rest._kept = [kept for kept in self._kept if kept.round != round_]
         return rest
 
     def choices(self) -> Choices:
-        """All of them, of which there must be some. O(n d) where there are new ones."""
-        features, sizes = self._joined(), np.array(self.sizes)
+        """All of them, of which there must be some. O(n d)."""
+        each, weights, rounds, _ = zip(*self._kept, strict=True)
+        features, sizes = np.concatenate(each), np.array([*map(len, each)])
         starts = np.cumsum(sizes) - sizes
-        weights, rounds = np.array(self.weights), np.array(self.rounds, np.int64)
-        return Choices(features, np.arange(len(features)), starts, starts, weights, rounds)
-
-    def _joined(self) -> Array:
-        if len(self.features) > 1:
-            self.features = [np.concatenate(self.features)]
-        return self.features[0]
+        return Choices(
+            features, np.arange(len(features)), starts, starts, np.array(weights), np.array(rounds, np.int64)
+        )
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -120,13 +108,14 @@ class KeptChoices:
     def packed(self, n_features: int) -> dict[str, NDArray[Any]]:
         """The arrays that :meth:`unpack` takes: all rows, and a JSON text of the rest."""
         table = {
-            "sizes": self.sizes,
-            "weights": self.weights,
-            "rounds": self.rounds,
-            "raters": list(self.raters.items()),
+            "sizes": [len(kept.rows) for kept in self._kept],
+            "weights": [kept.weight for kept in self._kept],
+            "rounds": [kept.round for kept in self._kept],
+            "raters": list({kept.round: kept.rater for kept in self._kept if kept.rater is not None}.items()),
         }
+        each = [kept.rows for kept in self._kept]
         return {
-            "features": self._joined() if self.sizes else np.empty((0, n_features)),
+            "features": np.concatenate(each) if each else np.empty((0, n_features)),
             "table": np.frombuffer(json.dumps(table).encode(), np.uint8),
         }
 
@@ -141,10 +130,12 @@ class KeptChoices:
         features, table = packed["features"], json.loads(bytes(packed["table"]))
         sizes, weights, rounds, raters = (table[name] for name in ("sizes", "weights", "rounds", "raters"))
         good = (
-            len(sizes) == len(weights) == len(rounds)
+            all(type(column) is list for column in (sizes, weights, rounds, raters))
+            and len(sizes) == len(weights) == len(rounds)
             and all(type(size) is int and size >= 2 for size in sizes)
             and all(type(weight) is float and 0.0 < weight < math.inf for weight in weights)
             and all(type(round_) is int and 1 <= round_ <= n_rounds for round_ in rounds)
+            and all(type(pair) is list and [*map(type, pair)] in ([int, str], [int, int]) for pair in raters)
             and features.dtype == np.float64
             and features.shape == (sum(sizes), n_features)
             and np.all(np.abs(features) <= 2.0 * LARGEST)
@@ -153,6 +144,6 @@ class KeptChoices:
         )
         if not good:
             raise ValueError("its choices are those of no such policy; features, sizes and rounds that fit are wanted")
-        self.features = [features.copy()] if sizes else []
-        self.sizes, self.weights, self.rounds = sizes, weights, rounds
-        self.raters = {round_: checked_rater(rater) for round_, rater in raters}
+        by = {round_: checked_rater(rater) for round_, rater in raters}
+        each = np.split(features.copy(), np.cumsum(sizes)[:-1]) if sizes else []
+        self._kept = [Kept(*kept, by.get(kept[-1])) for kept in zip(each, weights, rounds, strict=True)]

@@ -154,11 +154,14 @@ class Sets(Simulated):
                 "estimator=fc.MLE() is wanted"
             )
         with self._lock:
-            kept = self._choices
-            features = [rows.copy() for rows in kept.each()]
-            raters = tuple(kept.raters.get(round_) for round_ in kept.rounds)
-            tokens = tuple(map(self._pending.token_of, kept.rounds))
-            return SetAnswers([[0] for _ in kept.rounds], features, np.array(kept.weights), raters, tokens)
+            kept = list(self._choices)
+            return SetAnswers(
+                [[0] for _ in kept],
+                [one.rows.copy() for one in kept],
+                np.array([one.weight for one in kept]),
+                tuple(one.rater for one in kept),
+                tuple(self._pending.token_of(one.round) or f"before-{one.round}" for one in kept),
+            )
 
     # --- a choice -------------------------------------------------------------------------------------------
 
@@ -235,7 +238,7 @@ class Sets(Simulated):
 
     def _learn_stages(self, asked: AskedSet, stages: list[tuple[int, list[int]]], weight: float, rater: Any) -> None:
         """Learn the choices that an answer is made of, and count one answer. Of a set of two they are duels."""
-        answered, n_choices = self._state.counters["answered"].item(), len(self._choices)
+        answered = self._state.counters["answered"].item()
         for chosen, left in stages:
             if len(asked.duel) == 2:
                 self._learn(_as_duel(asked), 1.0 if chosen == 0 else 0.0, weight, rater)
@@ -243,12 +246,12 @@ class Sets(Simulated):
             others = [place for place in left if place != chosen]
             contrasts = asked.features[chosen] - asked.features[others]
             if contrasts.any():
-                self._learn_choice(contrasts, weight, asked.duel.round)
-        if rater is not None and len(self._choices) > n_choices:
-            self._choices.raters[asked.duel.round] = rater
+                self._learn_choice(contrasts, weight, asked.duel.round, rater)
         self._state.counters["answered"] = answered + 1
 
-    def _learn_choice(self, contrasts: NDArray[np.float64], weight: float, round_: int) -> None:
+    def _learn_choice(
+        self, contrasts: NDArray[np.float64], weight: float, round_: int, rater: str | int | None
+    ) -> None:
         """Learn which of several was chosen: theta, M and its factor, as :func:`update_linear` does of two."""
         rule, state = self._rule, self._state
         counters, gram, factor = state.counters, state.gram, state.factor
@@ -267,7 +270,7 @@ class Sets(Simulated):
                 "features or a smaller weight are wanted"
             )
         if code == KEPT:
-            self._choices.append(contrasts, weight, round_)
+            self._choices.append(contrasts, weight, round_, rater)
         if counters["factored"]:  # see exploration_end_is_due
             widest = max(float(((whitened - row) ** 2).sum(axis=1).max()) for row in whitened)
             counters["known"] = counters["known"] + 1 if widest <= 1.0 else 0
