@@ -480,6 +480,62 @@ def test_sets_that_wait_and_choices_that_are_kept_are_saved(tmp_path, estimator)
         other.update(waiting[0], winner=waiting[0].keys[1])
 
 
+def in_choices(name, value):
+    return "choices.table", lambda table: {**table, name: value}
+
+
+def in_sets(name, value):
+    return "pending.sets", lambda table: [{**table[0], name: value}, *table[1:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        in_choices("sizes", {}),
+        in_choices("raters", {"2": "ann"}),
+        in_choices("raters", [[True, "q"]]),
+        in_choices("raters", [[1, True]]),
+        in_choices("raters", [[1.0, "q"]]),
+        in_choices("raters", ["1q"]),
+        in_choices("raters", [[1, "q"], [1, "r"]]),
+        in_sets("keys", "abc"),
+        in_sets("keys", ["a", "a", "b"]),
+        in_sets("keys", [1, True, 2]),
+        in_sets("keys", {"a": 1, "b": 2, "c": 3}),
+        in_sets("n_arms", 10**30),
+        in_sets("arms", {}),
+    ],
+)
+def test_a_damaged_table_of_sets_or_choices_is_refused(name, change, tmp_path):
+    policy = fc.CoLSTIM(D, ridge=1.0, rng=2)
+    answered(policy, 1, rater="ann")
+    policy.select_set(dict(zip("abcdefgh", pool(1), strict=True)), 3)
+    check_refused(policy, name, change, tmp_path / "policy.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("choices.table", lambda table: {key: {} for key in table}),
+        in_choices("raters", {}),
+        ("pending.sets", lambda table: {}),
+    ],
+)
+def test_of_nothing_a_list_is_wanted_as_well(name, change, tmp_path):
+    check_refused(fc.CoLSTIM(D, ridge=1.0, rng=2), name, change, tmp_path / "policy.npz")
+
+
+def check_refused(policy, name, change, path):
+    policy.save(path)
+    assert fc.load_policy(path).pending == policy.pending
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays[name] = np.frombuffer(json.dumps(change(json.loads(bytes(arrays[name])))).encode(), np.uint8)
+    np.savez(path, **arrays)
+    with pytest.raises(fc.FileFormatError, match="wanted"):
+        fc.load_policy(path)
+
+
 def test_what_becomes_of_a_set_is_told():
     policy = fc.CoLSTIM(D, ridge=1.0, max_pending=2, rng=2)
     first, duel, third = policy.select_set(pool(), 3), policy.select(pool()), policy.select_set(pool(), 3)
@@ -567,6 +623,7 @@ def test_json_of_a_set_is_itself_or_refused():
     table = json.loads(shown.to_json())
     for name, value in {
         "token": "x", "arms": [0, 0, 1], "keys": ["a"], "features": [[1.0]], "other": 1, "arms ": [-1, 0, 1],
+        "keys ": ["a", "a", 3], " keys": "abc",
     }.items():  # fmt: skip
         with pytest.raises(fc.MalformedDuelError, match="wanted"):
             fc.ShownSet.from_json(json.dumps({**table, name.strip(): value}))

@@ -121,12 +121,21 @@ def _from_table(given: dict[str, Any]) -> ShownSet | None:
         and all(type(z) is float and math.isfinite(z) for row in given["features"] for z in row)
         and numbers.ndim == 2
         and len(numbers) == len(arms)
-        and (given["keys"] is None or len(given["keys"]) == len(arms))
     )
     if not is_good or place is None:
         return None
-    keys = None if given["keys"] is None else tuple(map(label_from_json, given["keys"]))
+    keys = _keys(given["keys"], len(arms))
     return ShownSet(tuple(arms), keys, _read_only(numbers), place[1], place[0])
+
+
+def _keys(given: Any, n_arms: int) -> tuple[Hashable, ...] | None:
+    """The keys of so many arms, all different, of their JSON; None where they have none."""
+    if given is None:
+        return None
+    keys = tuple(map(label_from_json, given)) if type(given) is list else ()
+    if len(set(keys)) != len(keys) or len(keys) != n_arms:
+        raise ValueError(f"keys are {brief(given)}; {n_arms} different ones are wanted")
+    return keys
 
 
 def _read_only(features: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -221,15 +230,18 @@ def unpacked_sets(
         They are no sets of such a policy.
     """
     table, numbers, d = json.loads(bytes(packed["sets"])), packed["set_features"], n_features or 0
+    if type(table) is not list:
+        raise ValueError(f"the sets that wait are {brief(table)}; a list is wanted")
     for entry in table:
-        round_, arms, n, keys = (entry[name] for name in ("round", "arms", "n_arms", "keys"))
+        round_, arms, n = (entry[name] for name in ("round", "arms", "n_arms"))
         good = (
             type(round_) is type(n) is int
             and 1 <= round_ <= last
             and n_arms in (None, n)
+            and n * n < 2**62  # of which a code is made
+            and type(arms) is list
             and all(type(arm) is int and 0 <= arm < n for arm in arms)
             and len(set(arms)) == len(arms) > 1
-            and (keys is None or len(keys) == len(arms))
         )
         if not good:
             raise ValueError(f"a set that waits is {brief(entry)}; a round, arms and keys of this policy are wanted")
@@ -243,5 +255,5 @@ def unpacked_sets(
         size = len(entry["arms"]) * d
         features = numbers[place : place + size].copy().reshape(-1, d)
         place += size
-        keys = None if entry["keys"] is None else tuple(map(label_from_json, entry["keys"]))
+        keys = _keys(entry["keys"], len(entry["arms"]))
         yield AskedSet.of(entry["arms"], keys, entry["n_arms"], features, (entry["round"], epoch_of(entry["round"])))
