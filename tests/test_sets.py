@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import JIT
-from inside import information_of, snapshot, state_of
+from inside import failing_choices, information_of, snapshot, state_of, stream_of
 from scipy.stats import chisquare
 from test_rankings import forty_digits
 from twins import MODELS, SCORES
@@ -559,12 +559,19 @@ def test_what_becomes_of_a_set_is_told():
         (lambda: policy.update(shown, True), r"a set of 3; update\(shown, winner=...\) .*wanted"),
         (lambda: policy.update(shown.token, True), r"a set of 3.*wanted"),
         (lambda: policy.update(shown, True, winner=shown.arms[0]), r"first_won is True; of a set .*wanted"),
-        (lambda: policy.update(duel, winner=0), r"duel is .*, of two arms; first_won alone is wanted"),
-        (lambda: policy.update(duel, True, ties="breslow"), r"of two arms; first_won alone is wanted"),
-        (lambda: policy.update(duel), r"of two arms; first_won alone is wanted"),
+        (lambda: policy.update(duel, winner=0), "^winner is 0; of a duel first_won alone is wanted"),
+        (lambda: policy.update(duel, True, ranking=[0]), r"^ranking is \[0\]; of a duel first_won alone is wanted"),
+        (lambda: policy.update(duel.token, True, ties="breslow"), "^ties is 'breslow'; of a duel first_won .*wanted"),
+        (lambda: policy.update(duel), "^first_won is None; True, False or 0.5 is wanted"),
         (lambda: policy.update(shown), r"winner is None; .*wanted"),
         (lambda: policy.update(shown, winner=1, ranking=[1]), r"winner is 1 and ranking is given.*wanted"),
         (lambda: policy.update(shown, ranking=5), r"ranking is 5; a list is wanted"),
+        (lambda: policy.update(shown, ranking=set(shown.arms)), r"ranking is \{.*, a set, not a sequence; .*wanted"),
+        (lambda: policy.update(shown, ranking=frozenset(shown.arms)), r"a frozenset, not a sequence; .*wanted"),
+        (lambda: policy.update(shown, ranking=dict.fromkeys(shown.arms, 1)), r"a dict, not a sequence; .*wanted"),
+        (lambda: policy.update_batch({duel}, [True]), r"duels is .*, a set, not a sequence; .*wanted"),
+        (lambda: policy.update_batch([duel], {True: 1}), r"answers is .*, a dict, not a sequence; .*wanted"),
+        (lambda: policy.update_batch([duel], [True], None, {"ann"}), r"raters is .*, a set, not a sequence; .*wanted"),
         (lambda: policy.update(shown, ranking=[shown.arms[0]] * 2), r"with an arm twice.*wanted"),
         (lambda: policy.update(shown, ranking=[[], shown.arms[0]]), r"tie of no arms.*wanted"),
         (lambda: policy.update(shown, winner=shown.arms[0], weight=0.0), r"weight is 0.0.*wanted"),
@@ -577,9 +584,48 @@ def test_what_becomes_of_a_set_is_told():
         (lambda: policy.update_batch([shown], [True]), r"a set of 3.*wanted"),
     ):
         before = snapshot(policy)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=message) as raised:
             call()
         assert snapshot(policy) == before, message
+        assert raised.type is ValueError, "the duel is none that is malformed"
+
+
+def test_answers_may_come_from_the_keys_and_values_of_a_dict():
+    policy = fc.CoLSTIM(D, ridge=1.0, allow_self_duel=False, rng=2)
+    told = {policy.select(pool(t)): bool(t % 2) for t in range(4)}
+    policy.update_batch(told.keys(), told.values())
+    assert policy.history().wins.tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_true_is_no_key_that_is_a_number():
+    policy = fc.CoLSTIM(D, ridge=1.0, rng=2)
+    shown, others = (
+        policy.select_set(pool(0, 3), 3, keys=[1, 0, 2]),
+        policy.select_set(pool(1, 2), 2, keys=[True, False]),
+    )
+    for wrong in ({"winner": True}, {"winner": np.True_}, {"ranking": [2, False]}):
+        with pytest.raises(ValueError, match=r"which was not shown; one of the keys .* is wanted"):
+            policy.update(shown, **wrong)
+    with pytest.raises(ValueError, match=r"winner is 1, which was not shown; .* is wanted"):
+        policy.update(others, winner=1)
+    policy.update(shown, winner=np.int64(1))
+    policy.update(others, winner=np.True_)
+    assert policy.pending == 0
+
+
+def test_a_set_that_is_too_large_is_refused_before_drawn_numbers_are_dropped():
+    policy, twin = (fc.CoLSTIM(D, ridge=1.0, exploration_rounds=0, rng=2) for _ in range(2))
+    for one in (policy, twin):
+        one.select(pool())
+        with failing_choices(one), pytest.raises(ValueError, match="overflows"):  # numbers are drawn and not used
+            one.select(pool())
+    for given in ((pool(1, 5), 6), (pool(), 6, np.arange(N) < 5)):
+        with pytest.raises(ValueError, match=r"k is 6 and (contexts|available) has 5 arms; .*wanted"):
+            policy.select_set(*given)
+    assert stream_of(policy) == stream_of(twin)
+    for t in range(5):
+        assert policy.select_set(pool(t), 3).arms == twin.select_set(pool(t), 3).arms
+    assert stream_of(policy) == stream_of(twin)
 
 
 @pytest.mark.parametrize("estimator", ["sgd", "mle", fc.OnlineNewton(history=2)])

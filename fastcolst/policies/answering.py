@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, MappingView, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -240,7 +241,9 @@ class Answering(Counting):
 
 
 def listed(name: str, value: Any) -> list[Any]:
-    """A sequence of anything, as a list."""
+    """A sequence of anything, as a list; a set, which has no order, is none, and no more is a dict."""
+    if isinstance(value, (Mapping, AbstractSet)) and not isinstance(value, MappingView):  # a dict's views
+        raise ValueError(f"{name} is {brief(value)}, a {type(value).__name__}, not a sequence; a list is wanted")
     found = None if isinstance(value, (str, bytes)) else looked_at(list, value)
     if found is None:
         raise ValueError(f"{name} is {brief(value)}; a list is wanted")

@@ -338,10 +338,10 @@ class Pending:
         return asked if asked is not None and asked.duel is duel else None
 
     def find(self, duel: object) -> Asked | None:
-        """As :meth:`find_shown`, of two arms."""
+        """As :meth:`find_shown`, of two arms; a ValueError for a set."""
         asked = self.find_shown(duel)
         if isinstance(asked, AskedSet):
-            raise MalformedDuelError(
+            raise ValueError(
                 f"duel is {brief(duel)}, a set of {len(asked.duel)}; update(shown, winner=...) or ranking=... is wanted"
             )
         return asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from fastcolst.estimation.words import name_of
 from fastcolst.policies.answering import listed
 from fastcolst.policies.arms import Arms, arms_of
 from fastcolst.policies.columns import Names
-from fastcolst.policies.duel import Asked, Duel, MalformedDuelError
+from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.filling import fill_set, scale_of
 from fastcolst.policies.kept_sets import KeptChoices, SetAnswers
 from fastcolst.policies.kernels import choose, count_contrast, decoded
@@ -184,10 +184,10 @@ class Sets(Simulated):
             )
 
     def _select_set(self, arms: Arms, size: int) -> ShownSet:
+        what, rows = ("contexts", arms.contexts) if arms.rows is None else ("available", arms.rows)
+        if arms.contexts.ndim == 2 and 0 < len(rows) < size:  # before the buffers are of other sizes
+            raise ValueError(f"k is {size} and {what} has {len(rows)} arms; at most as many are wanted")
         contexts, names = self._look_closely(arms)
-        if size > len(contexts):
-            what = "contexts" if arms.rows is None else "available"
-            raise ValueError(f"k is {size} and {what} has {len(contexts)} arms; at most as many are wanted")
         out = np.zeros(size, np.int64)
         self._choose_with_care(contexts, len(arms.contexts), arms.rows, partial(self._choose_set, out))
         self._names = names
@@ -216,7 +216,7 @@ class Sets(Simulated):
             self._end_interrupted()
             asked = self._pending.find_shown(duel)
             if not isinstance(asked, AskedSet):
-                raise MalformedDuelError(f"duel is {brief(duel)}, of two arms; first_won alone is wanted of it")
+                _refuse_of_a_duel(first_won, *answer)
             if first_won is not None:
                 raise ValueError(f"first_won is {brief(first_won)}; of a set winner or ranking alone is wanted")
             stages = _stages(asked, *answer)
@@ -359,6 +359,14 @@ def _as_duel(asked: AskedSet) -> Asked:
     return Asked(duel, first * asked.n_arms + second, asked.n_arms, contrast, 1.0)
 
 
+def _refuse_of_a_duel(first_won: Any, winner: Any, ranking: Any, ties: Any) -> NoReturn:
+    """Refuse the answer to a set that was given to a duel, or none at all."""
+    for name, value in (("winner", winner), ("ranking", ranking), ("ties", ties)):
+        if value is not None:
+            raise ValueError(f"{name} is {brief(value)}; of a duel first_won alone is wanted")
+    raise ValueError(f"first_won is {brief(first_won)}; True, False or 0.5 is wanted")
+
+
 def _stages(asked: AskedSet, winner: Any, ranking: Any, ties: Any) -> list[tuple[int, list[int]]]:
     """The choices that an answer is made of, by places in the set."""
     settled = None if ties is None else choice("ties", ties, TIES, " or None")
@@ -402,6 +410,12 @@ def _place(asked: AskedSet, name: str, arm: Any) -> int:
 
 
 def _found(asked: AskedSet, arm: Any) -> int | None:
-    label = whole_number(arm) if asked.duel.keys is None else arm
-    places: dict[Any, int] = {own: place for place, own in enumerate(asked.duel.keys or asked.arms)}
-    return looked_at(places.get, label)
+    label, labels = (whole_number(arm), asked.arms) if asked.duel.keys is None else (arm, asked.duel.keys)
+    places: dict[Any, int] = {own: place for place, own in enumerate(labels)}
+    place = looked_at(places.get, label)
+    # to a dict True is the key 1
+    return None if place is None or _is_bool(label) != _is_bool(labels[place]) else place
+
+
+def _is_bool(label: Any) -> bool:
+    return isinstance(label, (bool, np.bool_))
