@@ -12,8 +12,8 @@ from inside import interrupted, snapshot, state_of
 
 import fastcolst as fc
 
-FILES = ("answering.py", "batches.py", "counting.py", "forgetting.py", "kept_sets.py", "learned.py", "linear.py",
-         "pending.py", "policy.py", "sets.py", "simulated.py")  # fmt: skip
+FILES = ("answering.py", "batches.py", "counting.py", "forgetting.py", "informing.py", "kept_sets.py", "learned.py",
+         "linear.py", "pending.py", "policy.py", "sets.py", "simulated.py")  # fmt: skip
 """Where things are noted; kernels are in others."""
 
 CONTEXTS = np.random.default_rng(0).normal(size=(12, 3, 2))
@@ -235,3 +235,64 @@ def test_an_answer_to_a_set_is_learned_or_not(name: str) -> None:
 
     at_every_line(build, check)
     assert seen == {0, 1}
+
+
+def of_all(duels: list[fc.Duel]) -> np.ndarray:
+    """M where all duels were answered with a weight of 1, or wait and count as if they were."""
+    return np.eye(2) + sum(np.outer(duel.contrast, duel.contrast) for duel in duels)
+
+
+@pytest.mark.parametrize("widths", ["gram", "information"])
+@pytest.mark.parametrize("call", ["update", "select", "discard"])
+def test_a_pair_that_waited_counts_once_whatever_ctrl_c_interrupts(call: str, widths: str) -> None:
+    """In the M that choices are made by; and what was learned is in the policy's own M, with no pair that waits."""
+
+    def build() -> Any:
+        policy = fc.CoLSTIM(
+            2, ridge=1.0, exploration_rounds=0, allow_self_duel=False, count_pending=True, widths=widths, rng=1
+        )
+        duels = [policy.select(contexts) for contexts in CONTEXTS[:4]]
+        policy.update(duels[0], True)  # others wait, and are counted already
+        calls: dict[str, Callable[[], object]] = {
+            "update": lambda: policy.update(duels[1], True),
+            "select": lambda: duels.append(policy.select(CONTEXTS[4])),
+            "discard": lambda: policy.discard(duels[1]),
+        }
+        return (policy, duels), calls[call]
+
+    def check(made: Any, where: str) -> None:
+        policy, duels = made
+        duels.append(policy.select(CONTEXTS[5]))
+        policy.update(duels[2], False)
+        waiting = {entry.token for entry in policy.pending_duels()}
+        learned = set(policy.history().tokens)
+        assert not waiting & learned, where
+        here = [duel for duel in duels if duel.token in waiting | learned]
+        assert len(here) + (call == "discard") >= len(duels) - 1, where
+        if call != "select" or len(here) == len(waiting | learned):  # else its duel was shown, and nobody has it
+            np.testing.assert_allclose(policy.gram, of_all(here), rtol=1e-12, err_msg=where)
+        own = of_all([duel for duel in duels if duel.token in learned])
+        np.testing.assert_allclose(state_of(policy).gram, own, rtol=1e-12, err_msg=where)
+
+    at_every_line(build, check)
+
+
+def test_reading_after_ctrl_c_counts_an_answer_that_was_learned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it comes when the kernel has learned and nothing of that is noted."""
+    policy = fc.CoLSTIM(2, ridge=1.0, exploration_rounds=0, allow_self_duel=False, count_pending=True, rng=1)
+    duels = [policy.select(contexts) for contexts in CONTEXTS[:3]]
+    policy.update(duels[0], True)
+    learn = policy._direct_learn
+
+    def late(*given: Any) -> int:
+        learn(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policy, "_direct_learn", late)
+        with pytest.raises(KeyboardInterrupt):
+            policy.update(duels[1], True)
+    np.testing.assert_allclose(policy.gram, of_all(duels), rtol=1e-12)
+    duels.append(policy.select(CONTEXTS[3]))
+    np.testing.assert_allclose(policy.gram, of_all(duels), rtol=1e-12)
+    assert policy.pending == 2

@@ -190,6 +190,7 @@ class Answering(Counting):
             if self._fading is not None:
                 self._forget_if_due()
             ended = round_ if self._pending.drop(round_) else 0
+            self._counted = None  # where it was counted as one that waits
         self._answering = None  # at last: Ctrl-C may come here too
         return ended
 

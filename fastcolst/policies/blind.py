@@ -35,9 +35,7 @@ class IndexPolicy(BlindPolicy):
         self._state_class = state_class
         self._begin(rule, state_class.new(self._n_arms or 0))
 
-    def _agent_for(self, rows: NDArray[np.int64] | None) -> Any:
-        if rows is None:
-            return self._agent
+    def _agent_for(self, rows: NDArray[np.int64]) -> Any:
         only = getattr(self._state, "only", None)
         if only is None:
             raise TypeError(

@@ -401,7 +401,7 @@ class BoundArms:
         """What :func:`choose` returns, whose place this takes in a policy; ``contexts`` are the available arms."""
         policy, n, out = self._policy, len(contexts), buffers.contrast
         places = None if contexts is self._rows else self._available
-        state = policy._state
+        state = policy._state_of(agent)
         search = search_of(policy._rule)
         if search is None or n <= FEW or n * len(out) < len(self._rows):
             return self._look_at_all(agent, contexts, largest, buffers)

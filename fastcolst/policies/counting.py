@@ -65,8 +65,7 @@ class Counting(Simulated):
 
     _pending: Pending
     _counted: Counted | None = None
-    _owned: tuple[Any, Any] | None = None
-    """The policy's own agent and state, while others stand in their places."""
+    _answering: Any
     _is_informed: Any = False
 
     def _pairs_count(self) -> bool:
@@ -82,31 +81,33 @@ class Counting(Simulated):
         alpha = self._parameters.get("robust")
         self._alpha = None if alpha is None else number("robust", alpha, positive=True)
         self._is_plain = alpha is None and not self._counts_pending
-        self._counted = self._owned = None
+        self._counted = None
 
     # --- choosing -------------------------------------------------------------------------------------------
 
     def _chosen_beside(self, contexts: Any, largest: float, round_: int, rows: Any, chooser: Any) -> int:
         """Choose by M with the pairs that wait; a failure leaves what was known of it as it was."""
-        own, counted = (self._agent, self._state), self._counted
+        if self._answering is not None:
+            self._end_interrupted()  # what was learned waits no longer, and would count twice
+        counted = self._counted
         try:
-            self._owned = own
             # what is refused must not have brought theta up to date
             is_sound = counted is not None or chooser is not None or all_moderate(contexts, largest)
             if counted is None and is_sound and self._pairs_count():
                 if self._is_informed:
                     self._refresh_estimate()
                 self._counted = Counted(self._with_waiting(self._state), 0)
-            if self._counted is not None:
-                sight = self._sight_of(self._counted)
-                self._agent, self._state = sight.agent, sight.state
-            return self._chosen_among(contexts, largest, round_, rows, chooser)
+            # the policy's own agent stays where it is, whenever Ctrl-C may come
+            agent = self._agent if self._counted is None else self._sight_of(self._counted).agent
+            return self._chosen_among(contexts, largest, round_, rows, chooser, agent)
         except BaseException:
             self._counted = counted
             raise
-        finally:
-            self._agent, self._state = own
-            self._owned = None
+
+    def _state_of(self, agent: Any) -> Any:
+        """The state that an agent of this policy chooses by."""
+        sight = self._sight
+        return self._state if sight is None or sight.agent is not agent else sight.state
 
     def _with_waiting(self, state: Any) -> list[NDArray[np.float64]]:
         """The matrices of a state whose theta is up to date, copies in which the pairs that wait are counted."""
@@ -229,8 +230,10 @@ class Counting(Simulated):
     if TYPE_CHECKING:  # what a policy has besides
 
         def _chosen_among(
-            self, contexts: Any, largest: float, round_: int, rows: Any = None, chooser: Any = None
+            self, contexts: Any, largest: float, round_: int, rows: Any = None, chooser: Any = None, agent: Any = None
         ) -> int: ...
+
+        def _end_interrupted(self) -> int: ...
 
 
 def _replaced(part: Any, old: list[NDArray[Any]], new: list[NDArray[Any]]) -> Any:

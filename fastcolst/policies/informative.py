@@ -296,20 +296,15 @@ class Informative(LinearPolicy):
         return InformativeState(**state._asdict(), shown=Shown.new())
 
     def _chosen_among(
-        self,
-        contexts: Any,
-        largest: float,
-        round_: int,
-        rows: NDArray[np.int64] | None = None,
-        chooser: Any = None,
+        self, contexts: Any, largest: float, round_: int, rows: Any = None, chooser: Any = None, agent: Any = None
     ) -> int:
         if not self._rule.repeats:
             self._make_room(1)
-        return super()._chosen_among(contexts, largest, round_, rows, chooser)
+        return super()._chosen_among(contexts, largest, round_, rows, chooser, agent)
 
-    def _choose_after_all(self, code: int, contexts: Any, largest: float, rows: Any, chooser: Any) -> int:
+    def _choose_after_all(self, code: int, contexts: Any, largest: float, chooser: Any, agent: Any) -> int:
         try:
-            return super()._choose_after_all(code, contexts, largest, rows, chooser)
+            return super()._choose_after_all(code, contexts, largest, chooser, agent)
         except ValueError:
             self._check_left(contexts[:])  # of bound arms an array
             raise

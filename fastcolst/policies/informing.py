@@ -157,6 +157,7 @@ class Informing(Counting):
 
     def _known_matrices(self) -> list[NDArray[np.float64]]:
         """What the next choice goes by, :meth:`_matrices_of`: copies, if need be, since reading must change nothing."""
+        self._end_interrupted()  # what was learned waits no longer
         state = self._state
         if not self._pairs_count():
             return self._matrices_of(state)

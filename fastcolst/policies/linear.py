@@ -360,7 +360,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         if state is not self._state:
             self._start(self._rule, state)
 
-    def _look_at_choice(self, contexts: Any, code: int) -> None:
+    def _look_at_choice(self, contexts: Any, code: int, agent: Any) -> None:
         if self._looks >= FEW_LOOKS and self._chosen.item() % LATER_EVERY:
             return
         if self._is_exploring or not self._parameters.get("allow_self_duel", False):
@@ -368,7 +368,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         choice = plain(decoded)(code, len(contexts))
         self._looks += 1
         if choice.first == choice.second:
-            self._unjustified += not is_justified(self._state, self._rule.model, contexts, choice.first)
+            self._unjustified += not is_justified(self._state_of(agent), self._rule.model, contexts, choice.first)
 
     def _coefficients(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         theta, state = self._of_features(self._estimate().theta).copy(), self._state

@@ -222,29 +222,26 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
         return code
 
     def _chosen_among(
-        self,
-        contexts: Any,
-        largest: float,
-        round_: int,
-        rows: NDArray[np.int64] | None = None,
-        chooser: Any = None,
+        self, contexts: Any, largest: float, round_: int, rows: Any = None, chooser: Any = None, agent: Any = None
     ) -> int:
         """What :func:`choose` returns in a round for contexts of the buffers' shape, of the arms in some rows or all.
 
-        All choices are made here, by whatever kernel.
+        All choices are made here, by whatever kernel and agent.
         """
-        if self._counts_pending and self._owned is None and len(self._pending):
-            return self._chosen_beside(contexts, largest, round_, rows, chooser)
+        if agent is None:
+            if self._counts_pending and len(self._pending):
+                return self._chosen_beside(contexts, largest, round_, rows, chooser)
+            agent = self._agent if rows is None else self._agent_for(rows)
         if rows is not None or chooser is not None:
-            code = (chooser or choose)(self._agent_for(rows), contexts, largest, self._buffers)
+            code = (chooser or choose)(agent, contexts, largest, self._buffers)
         else:
             if self._direct_choose is None:
-                self._direct_choose = direct(choose, self._agent, contexts, largest, self._buffers)
-            code = self._direct_choose(self._agent, contexts, largest, self._buffers)
+                self._direct_choose = direct(choose, agent, contexts, largest, self._buffers)
+            code = self._direct_choose(agent, contexts, largest, self._buffers)
         if code < 0:
-            code = self._choose_after_all(code, contexts, largest, rows, chooser or choose)
+            code = self._choose_after_all(code, contexts, largest, chooser or choose, agent)
         if round_ % LOOK_EVERY == 0:
-            self._look_at_choice(contexts, code)
+            self._look_at_choice(contexts, code, agent)
         return code
 
     def _show(self, code: int, n_arms: int, arms: Arms | None) -> Asked:
@@ -279,8 +276,8 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
             self._put_unused(self._buffers)
         return contexts, names
 
-    def _agent_for(self, rows: NDArray[np.int64] | None) -> Any:
-        """What chooses among the arms in some rows, None for all."""
+    def _agent_for(self, rows: NDArray[np.int64]) -> Any:
+        """What chooses among the arms in some rows."""
         return self._agent
 
     def _tell_of_late(self, name: str, names: Names | None) -> None:
@@ -295,14 +292,14 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
         """Whether features have been learned from, which blind policies do not."""
         return False
 
-    def _choose_after_all(self, code: int, contexts: Any, largest: float, rows: Any, chooser: Any) -> int:
+    def _choose_after_all(self, code: int, contexts: Any, largest: float, chooser: Any, agent: Any) -> int:
         """Choose once more when the estimate had to come first; refuse contexts that are too large."""
         if code == NOT_MODERATE:
             contexts_array(contexts, self._n_features, self._n_arms, largest)
         if code == ESTIMATE_STALE:
-            self._refresh(self._state)
+            self._refresh(self._state_of(agent))
             self._note_status()
-            code = chooser(self._agent_for(rows), contexts, largest, self._buffers)
+            code = chooser(agent, contexts, largest, self._buffers)
         if code == NO_PAIR:
             raise no_pair(self._rule, self._chosen.item() + 1, len(contexts))
         if code < 0:

@@ -207,8 +207,8 @@ class Simulated:
         """How many of n answers may come before what was learned has to fade."""
         return n
 
-    def _look_at_choice(self, contexts: Any, code: int) -> None:
-        """Look whether a choice among these arms is one that what is known justifies."""
+    def _look_at_choice(self, contexts: Any, code: int, agent: Any) -> None:
+        """Look whether the choice that an agent made among these arms is one that what is known justifies."""
 
     def _forget_if_due(self) -> None:
         """Let what was learned fade, if that is due."""

@@ -210,5 +210,5 @@ class TwoSamples(LinearPolicy):
         )
         self._start_linear(rule, ridge, unless_ridge(exploration_rounds, ridge))
 
-    def _look_at_choice(self, contexts: Any, code: int) -> None:
+    def _look_at_choice(self, contexts: Any, code: int, agent: Any) -> None:
         """Self-duels are as frequent as what is known makes them, and no favourite stays that it leaves in doubt."""

@@ -143,7 +143,7 @@ class StagewisePolicy(LinearPolicy):
                 self._start(self._rule, before)
             raise
 
-    def _look_at_choice(self, contexts: NDArray[np.float64], code: int) -> None:
+    def _look_at_choice(self, contexts: NDArray[np.float64], code: int, agent: Any) -> None:
         """Each stage has its own estimate, and a pair that is too wide for it: nothing to look at."""
 
     def _matrices_of(self, state: Any) -> list[NDArray[np.float64]]:
