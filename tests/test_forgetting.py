@@ -390,6 +390,32 @@ def test_the_log_has_the_weights_that_are_left_and_gives_the_estimate():
     np.testing.assert_allclose(policy.theta, fit.theta, rtol=0, atol=1e-7)
 
 
+def test_the_log_leaves_out_what_has_the_weight_0():
+    """Where a weight that was tiny when it was given is no number any more."""
+    policy = a_policy(discount=0.5, allow_self_duel=False)
+    contexts = np.random.default_rng(3).normal(size=(N, D))
+    for answer in (True, 0.5, False):
+        policy.update(policy.select(contexts), answer, weight=1e-300)
+    answered = []
+    for i in range(100):
+        answered.append(policy.select(contexts))
+        policy.update(answered[-1], (True, 0.5)[i % 2], rater=i)
+    log = policy.history()
+    kept = len(log)
+    assert 0 < kept <= 100 and np.all(log.weights > 0.0)
+    assert log.tokens == tuple(duel.token for duel in answered[-kept:])
+    assert log.raters == tuple(range(100 - kept, 100))
+    assert set(log.wins.tolist()) == {1.0, 0.5}
+
+
+def test_a_log_of_nothing_but_weights_of_0_is_empty():
+    policy = a_policy(discount=0.5, allow_self_duel=False)
+    policy.update(policy.select(np.eye(N, D)), True, weight=5e-324)
+    policy.update(policy.select(np.eye(N, D)), 0.5, weight=5e-324)
+    with pytest.raises(ValueError, match=r"history is empty.*wanted"):
+        policy.history()
+
+
 def test_an_answer_is_taken_out_with_what_was_left_of_it_and_one_that_is_forgotten_is_refused():
     policy, duels, _ = long_past()
     before = policy.history()

@@ -173,14 +173,14 @@ class Remembering:
             stand as they were shown; of a comparison from a log the winner comes first, unless ``position=True``, and a
             tie from a log is a win and a loss of half the weight. Where the policy is ``robust`` the weights are those
             by which answers counted; with a ``discount`` they are what is left of them, and answers of which next to
-            nothing is left are gone: a fit of this log is the estimate.
+            nothing is left are gone, as all are whose weight is 0 to the last digit: a fit of this log is the estimate.
 
         Raises
         ------
         AttributeError
             The estimator forgets what it learned: SGD at once, OnlineNewton all but its first ``history`` comparisons.
         ValueError
-            Nothing was learned yet.
+            Nothing was learned yet, or nothing that still has a weight.
 
         Examples
         --------
@@ -197,10 +197,12 @@ class Remembering:
         with self._lock:
             self._need_rows("history")
             rows, weights = kept(self._rule.estimator, self._state.memory)
+            counts = weights > 0.0  # both halves of a tie have one weight
+            rows, weights = rows[counts], weights[counts]
             if not len(rows):
                 sets = f" of pairs, and choices has {len(self._choices)} of sets" if len(self._choices) else ""
                 raise ValueError(f"history is empty{sets}; a policy that has learned some answers is wanted")
-            rounds = np.array(self._learned.rounds, np.int64)
+            rounds = np.array(self._learned.rounds, np.int64)[counts]
             raters, turned = dict(self._learned.raters), rounds < 0
             names = self._names if self._map is None else None  # mapped features have none
             if self._position:  # who was shown first is known of all
