@@ -135,6 +135,23 @@ def test_weights_go_with_files(tmp_path: Any):
             fc.load_policy(tmp_path / "other.npz")
 
 
+@pytest.mark.parametrize("count_pending", [False, True])
+def test_a_weight_too_small_for_a_number_is_the_smallest_that_a_file_holds(count_pending: bool, tmp_path: Any):
+    policy = fc.CoLSTIM(
+        D, ridge=1.0, exploration_rounds=0, allow_self_duel=False, robust=1e-300, count_pending=count_pending, rng=1
+    )
+    contexts = np.array([[1e30, 0.0, 0.0], [0.0, 1e30, 0.0], [0.0, 0.0, 1e30]])
+    duels = [policy.select(contexts) for _ in range(2)]
+    policy.save(tmp_path / "policy.npz")
+    other = fc.load_policy(tmp_path / "policy.npz")
+    for duel in duels:
+        for one in (policy, other):
+            one.update(duel.token, True)
+    log = policy.history()
+    assert log.weights.tolist() == other.history().weights.tolist() == [1e-300, 1e-300]
+    assert np.isfinite(policy.gram).all() and np.isfinite(policy.theta).all()
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_weights_of_one_are_the_bits_of_none(name: str):
     """Where alpha is so large that every weight is 1."""

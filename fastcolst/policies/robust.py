@@ -23,10 +23,14 @@ from fastcolst.kernels.linalg import whiten_contrast
 __all__ = ["trust_entry", "trust_of", "trusting"]
 
 
+LEAST = 1e-300
+"""The smallest weight of an answer: less would be 0 before long, and an answer of no weight is none."""
+
+
 @helper
 def trust(alpha: float, square: float) -> float:
-    """w_0 of an answer to z, from z'M^-1 z; 1 where that overflows, which learning says."""
-    return float(alpha / np.sqrt(square)) if alpha * alpha < square < np.inf else 1.0
+    """w_0 of an answer to z, from z'M^-1 z, at least ``LEAST``; 1 where that overflows, which learning says."""
+    return float(max(alpha / np.sqrt(square), LEAST)) if alpha * alpha < square < np.inf else 1.0
 
 
 @kernel
