@@ -12,6 +12,7 @@ from conftest import rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from inside import snapshot, state_of
+from test_saving import held
 from twins import INFORMED, LINEAR, taken_by
 
 import fastcolst as fc
@@ -143,15 +144,33 @@ def test_an_answer_that_fails_and_a_batch_taken_back_leave_no_trace():
     answered(policy, 6)
     policy.learn(np.ones((2, D)), np.zeros((2, D)))  # of which nothing is noted yet
     duels = duels_of(policy, 3, seed=5)
-    before = snapshot(policy)
+    before, file = snapshot(policy), held(policy)
     with pytest.raises(ValueError, match="overflows"):
         policy.update_batch(duels, [True, False, True], [1.0, 1e308, 1e308], ["a", "b", "c"])
-    assert snapshot(policy) == before
+    assert snapshot(policy) == before and held(policy) == file
     policy.update(duels[0], True, rater="a")
     policy.update_batch(duels[1:], [False, 0.5], raters=["b", None])
     log = policy.history()
     assert log.tokens[-5:] == ("", "", *(duel.token for duel in duels))
     assert log.raters[-3:] == ("a", "b", None) and log.wins.tolist()[-3:] == [1.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_what_is_refused_changes_nothing_of_a_file(is_noted):
+    policy = a_policy()
+    answered(policy, 6)
+    duels = duels_of(policy, 3, seed=5)
+    if not is_noted:
+        policy.learn(np.ones((2, D)), np.zeros((2, D)))
+    before = held(policy)
+    for call in (
+        lambda: policy.update_batch(duels, [True, False, True], [1.0, 1e308, 1e308], ["a", "b", "c"]),
+        lambda: policy.learn(np.full((1, D), 2.0), np.zeros((1, D)), [1e308]),
+    ):
+        with pytest.raises(ValueError, match="overflows"):
+            call()
+        assert held(policy) == before
+    assert before["header"]["fields"]["noted"] is is_noted
 
 
 def test_equal_arms_teach_nothing_and_are_in_no_log():

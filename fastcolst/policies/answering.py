@@ -45,6 +45,21 @@ class AtWork(NamedTuple):
     rater: str | int | None
 
 
+class Kept(NamedTuple):
+    """All that learning changes, to go back to.
+
+    state: a snapshot. largest, learned, counted: the policy's own, the last of which a copy takes the place of.
+    n_noted: of how many rows it was known whose they are; is_noted: whether of all, as ``_is_noted`` said.
+    """
+
+    state: Any
+    largest: float
+    learned: Learned
+    n_noted: int
+    is_noted: bool
+    counted: Counted | None
+
+
 SMALLEST_SIZE = 1e-150
 """Of smaller numbers the squares have few digits or none: steps in units of features' sizes then overflow."""
 
@@ -216,23 +231,25 @@ class Answering(Counting):
             )
         return name
 
-    def _kept(self) -> tuple[Any, float, Learned, int, Counted | None]:
+    def _kept(self) -> Kept:
         """All that learning changes, to go back to."""
         self._end_interrupted()
         counted = self._counted
         if counted is not None:
             self._counted = counted.copied()
-        return snapshot(self._state), self._largest, self._learned, len(self._learned.rounds), counted
+        n_noted = len(self._learned.rounds)
+        return Kept(snapshot(self._state), self._largest, self._learned, n_noted, self._is_noted, counted)
 
-    def _go_back(self, kept: tuple[Any, float, Learned, int, Counted | None]) -> None:
+    def _go_back(self, kept: Kept) -> None:
         """Forget what was learned since."""
-        before, self._largest, self._learned, n_noted, counted = kept
+        self._largest, self._learned = kept.largest, kept.learned
         if self._counts_pending:
-            self._counted = counted
-        self._is_noted = False
-        self._learned.rewind(n_noted)
-        rewind(before)
-        self._start(self._rule, before)
+            self._counted = kept.counted
+        self._is_noted = False  # until all is as it was: Ctrl-C may come here too
+        self._learned.rewind(kept.n_noted)
+        rewind(kept.state)
+        self._start(self._rule, kept.state)
+        self._is_noted = kept.is_noted
 
     if TYPE_CHECKING:  # what a policy has besides
 
