@@ -221,8 +221,7 @@ class Sets(Simulated):
                 raise ValueError(f"first_won is {brief(first_won)}; of a set winner or ranking alone is wanted")
             stages = _stages(asked, *answer)
             kept, book, n_choices = self._kept(), self._pending.kept(), len(self._choices)
-            is_noted = self._is_noted
-            if not is_noted:
+            if not self._is_noted:
                 self._catch_up()
             try:
                 self._learn_stages(asked, stages, weight, rater)
@@ -233,7 +232,6 @@ class Sets(Simulated):
                 self._pending.go_back(book)
                 self._choices.rewind(n_choices)
                 self._go_back(kept)
-                self._is_noted = is_noted
                 raise
 
     def _learn_stages(self, asked: AskedSet, stages: list[tuple[int, list[int]]], weight: float, rater: Any) -> None:
