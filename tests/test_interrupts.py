@@ -155,7 +155,9 @@ def test_an_answer_that_is_interrupted_twice_is_noted_once() -> None:
         first += 1
 
 
-@pytest.mark.parametrize("options", [{}, {"max_pending": 5}, {"allow_self_duel": True, "estimator": "sgd"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"max_pending": 5}, {"count_pending": True}, {"allow_self_duel": True, "estimator": "sgd"}]
+)
 def test_duels_of_a_batch_wait_all_or_none(options: dict[str, Any]) -> None:
     def prepared() -> fc.CoLSTIM:
         policy = fc.CoLSTIM(2, **{"ridge": 1.0, "exploration_rounds": 0, "allow_self_duel": False, "rng": 1, **options})
