@@ -25,6 +25,7 @@ __all__ = [
     "ForeignDuelError",
     "MalformedDuelError",
     "PendingDuel",
+    "fill_again",
     "name_the_same",
     "no_pair",
     "parsed",
@@ -64,6 +65,14 @@ def parsed(token: str) -> tuple[str, int] | None:
     """Epoch and round of a token; None for a text that is none."""
     found = _TOKEN.fullmatch(token)
     return None if found is None else (found[1], int(found[2]))
+
+
+def fill_again(shown: Any, values: Sequence[Any]) -> None:
+    """Fill the fields of a copy of what was shown: its arrays are new, and read-only as those before."""
+    for one, value in zip(fields(shown), values, strict=True):
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(shown, one.name, value)
 
 
 class Shown:
@@ -134,11 +143,8 @@ class Duel(Shown):
     second_key: Hashable = None
 
     def __setstate__(self, values: Sequence[Any]) -> None:
-        """Fill a copy, or what comes out of a pickle: its array is new, and read-only as the one before."""
-        for one, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, one.name, value)
-        if isinstance(self.contrast, np.ndarray):
-            self.contrast.setflags(write=False)
+        """Fill a copy, or what comes out of a pickle."""
+        fill_again(self, values)
 
     @property
     def token(self) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastcolst._checks import LARGEST, brief, looked_at, plain_text
-from fastcolst.policies.duel import MalformedDuelError, parsed
+from fastcolst.policies.duel import MalformedDuelError, fill_again, parsed
 from fastcolst.policies.labels import label_as_json, label_from_json
 
 __all__ = ["AskedSet", "ShownSet", "packed_sets", "shown_again", "unpacked_sets"]
@@ -55,11 +55,8 @@ class ShownSet:
     epoch: str
 
     def __setstate__(self, values: Sequence[Any]) -> None:
-        """Fill a copy, or what comes out of a pickle: its array is new, and read-only as the one before."""
-        for one, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, one.name, value)
-        if isinstance(self.features, np.ndarray):
-            self.features.setflags(write=False)
+        """Fill a copy, or what comes out of a pickle."""
+        fill_again(self, values)
 
     @property
     def token(self) -> str:
