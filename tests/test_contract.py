@@ -164,6 +164,7 @@ def check_fused(fused, chunk, totals):
     np.testing.assert_allclose(trace, totals, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
 @pytest.mark.parametrize(("policy", "estimator", "model", "score"), combinations())
 def test_object_fused_loop_and_replay_agree_with_the_reference(policy, estimator, model, score, full):
     how = ESTIMATORS[estimator]
