@@ -16,7 +16,6 @@ from twins import INFORMED, LINEAR, STAGED, taken_by
 import fastcolst as fc
 from fastcolst import reference, streams
 from fastcolst.kernels.linalg import add_contrast, remove_contrast
-from fastcolst.policies import counting
 
 D, N = 3, 8
 POLICIES = {**LINEAR, **STAGED, **INFORMED}
@@ -205,7 +204,6 @@ def test_shows_answers_discards_and_expiry_leave_in_m_what_counts(kind: str, mos
 
 
 def test_what_is_taken_out_of_m_is_out_of_it_after_100_000_times():
-    """The recurrence itself, of which a policy never lets more than 4,096 follow on each other."""
     rng = np.random.default_rng(6)
     gram, factor, work, waiting = np.eye(D), np.eye(D), np.empty((2, D)), []
     n_taken = 0
@@ -226,20 +224,6 @@ def test_what_is_taken_out_of_m_is_out_of_it_after_100_000_times():
     np.testing.assert_allclose(factor.T @ factor, np.linalg.inv(M), rtol=1e-10, atol=1e-10)
     assert n_taken > 2000
     assert not remove_contrast(np.eye(D), np.eye(D), np.array([0.8, 0.0, 0.0]), work)
-
-
-def test_all_is_added_up_anew_before_rounding_adds_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(counting, "MOST_TAKEN_OUT", 3)
-    policy, pool = a_policy("MaxPairUCB", exploration_rounds=0), np.random.default_rng(7).normal(size=(N, D))
-    policy.learn(*np.random.default_rng(8).normal(size=(2, 100, D)))
-    duels = [duel for duel in policy.select_batch(pool, size=12) if not duel.is_self]
-    for duel in duels[:2]:
-        policy.discard(duel)
-    assert policy._counted.taken_out == 2
-    policy.discard(duels[2])
-    assert policy._counted is None
-    policy.select(pool)
-    assert policy._counted.taken_out == 0
 
 
 @pytest.mark.parametrize("kind", ["CoLSTIM", "SupCoLSTIM", "TwoSamples"])
@@ -353,7 +337,7 @@ def test_count_pending_is_true_or_false(options: dict[str, Any]):
         fc.CoLSTIM(D, **options)
 
 
-@pytest.mark.parametrize("damage", ["shape", "nan", "none wait", "count"])
+@pytest.mark.parametrize("damage", ["shape", "nan", "none wait"])
 def test_a_file_with_counts_that_cannot_be_is_refused(damage: str, tmp_path: Any):
     policy, pool = a_policy("MaxPairUCB", exploration_rounds=0), np.random.default_rng(1).normal(size=(N, D))
     for _ in range(3):
@@ -366,8 +350,6 @@ def test_a_file_with_counts_that_cannot_be_is_refused(damage: str, tmp_path: Any
         held["counted.1"] = held["counted.1"][:2]
     elif damage == "nan":
         held["counted.0"] = np.full((D, D), np.nan)
-    elif damage == "count":
-        held["counted.taken_out"] = np.array([-1])
     else:
         for name in ("waiting", "contrasts"):
             held[f"pending.{name}"] = held[f"pending.{name}"][:0]

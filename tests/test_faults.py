@@ -123,8 +123,8 @@ FAULTS = {
     ),
     "what is given up left in M": Fault(
         "policies/counting.py",
-        "is_done = self._count_beside(self._sight_of(counted).state, [asked], times)",
-        "is_done = times < 0.0 or self._count_beside(self._sight_of(counted).state, [asked], times)",
+        "is_done = self._count_beside(self._with_counted(counted).state, [asked], times)",
+        "is_done = times < 0.0 or self._count_beside(self._with_counted(counted).state, [asked], times)",
         f"{COUNTING}[MaxPairUCB-None]",
     ),
     "robust weights by the squared width": Fault(

@@ -236,7 +236,7 @@ class Answering(Counting):
         self._end_interrupted()
         counted = self._counted
         if counted is not None:
-            self._counted = counted.copied()
+            self._counted = [matrix.copy() for matrix in counted]
         n_noted = len(self._learned.rounds)
         return Kept(snapshot(self._state), self._largest, self._learned, n_noted, self._is_noted, counted)
 

@@ -87,7 +87,7 @@ class Batches(Counting):
         drawn = self._buffers.drawn_for.copy(), self._buffers.raw.copy()
         book = self._pending.kept()
         if self._counted is not None:
-            self._counted = self._counted.copied()  # to go back to the other
+            self._counted = [matrix.copy() for matrix in self._counted]  # to go back to the other
         try:
             self._pending.begin_copies()
             chosen = self._choose_all(rounds)

@@ -17,8 +17,9 @@ from fastcolst.streams import FORK, entropy_of, label_key
 __all__ = ["Copied"]
 
 MADE_ANEW = frozenset(
-    {"_agent", "_answered", "_at_once", "_chosen", "_direct_choose", "_direct_learn", "_lock", "_n_kept", "_sight"}
-)
+    {"_agent", "_answered", "_at_once", "_chosen", "_counted_state", "_direct_choose", "_direct_learn", "_lock",
+     "_n_kept"}
+)  # fmt: skip
 """Attributes that a copy has of its own."""
 
 

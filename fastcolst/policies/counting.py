@@ -29,32 +29,17 @@ from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Counted", "Counting"]
 
-MOST_TAKEN_OUT = 4096
-"""After so many all is added up anew, before their rounding adds up."""
+Counted = list[NDArray[np.float64]]
+"""Arrays like those of ``_matrices_of``, in which all pairs that wait are counted; changed in place."""
 
 
-class Counted(NamedTuple):
-    """What a policy chooses by while something waits.
+class CountedState(NamedTuple):
+    """The policy's state, with other matrices in the places of its own.
 
-    matrices: arrays like those of ``_matrices_of``, in which all pairs that wait are counted; changed in place.
-    taken_out: how many were taken out again since they were made.
+    matrices, base: what it was made of. state, agent: for :func:`fastcolst.policies.kernels.choose`.
     """
 
-    matrices: list[NDArray[np.float64]]
-    taken_out: int
-
-    def copied(self) -> Counted:
-        """With arrays of its own."""
-        return Counted([matrix.copy() for matrix in self.matrices], self.taken_out)
-
-
-class Sight(NamedTuple):
-    """A state in which the arrays of :class:`Counted` are in their places, the others being the policy's own.
-
-    counted, base: what it was made of. state, agent: for :func:`fastcolst.policies.kernels.choose`.
-    """
-
-    counted: list[NDArray[np.float64]]
+    matrices: Counted
     base: Any
     state: Any
     agent: Any
@@ -96,9 +81,9 @@ class Counting(Simulated):
             if counted is None and is_sound and self._pairs_count():
                 if self._is_informed:
                     self._refresh_estimate()
-                self._counted = Counted(self._with_waiting(self._state), 0)
+                self._counted = self._with_waiting(self._state)
             # the policy's own agent stays where it is, whenever Ctrl-C may come
-            agent = self._agent if self._counted is None else self._sight_of(self._counted).agent
+            agent = self._agent if self._counted is None else self._with_counted(self._counted).agent
             return self._chosen_among(contexts, largest, round_, rows, chooser, agent)
         except BaseException:
             self._counted = counted
@@ -106,24 +91,23 @@ class Counting(Simulated):
 
     def _state_of(self, agent: Any) -> Any:
         """The state that an agent of this policy chooses by."""
-        sight = self._sight
-        return self._state if sight is None or sight.agent is not agent else sight.state
+        made = self._counted_state
+        return self._state if made is None or made.agent is not agent else made.state
 
-    def _with_waiting(self, state: Any) -> list[NDArray[np.float64]]:
+    def _with_waiting(self, state: Any) -> Counted:
         """The matrices of a state whose theta is up to date, copies in which the pairs that wait are counted."""
         own = self._matrices_of(state)
         matrices = [matrix.copy() for matrix in own]
         self._count_beside(_replaced(state, own, matrices), self._pending.waiting(), 1.0)
         return matrices
 
-    def _sight_of(self, counted: Any) -> Sight:
-        """The state in which what was counted stands in its place."""
-        sight = self._sight
-        if sight is None or sight.counted is not counted.matrices or sight.base is not self._state:
-            state = _replaced(self._state, self._matrices_of(self._state), counted.matrices)
-            sight = Sight(counted.matrices, self._state, state, self._agent_with(state))
-            self._sight = sight
-        return sight
+    def _with_counted(self, counted: Counted) -> CountedState:
+        """The state with what was counted, made once for each of the two."""
+        made = self._counted_state
+        if made is None or made.matrices is not counted or made.base is not self._state:
+            state = _replaced(self._state, self._matrices_of(self._state), counted)
+            made = self._counted_state = CountedState(counted, self._state, state, self._agent_with(state))
+        return made
 
     # --- what happens to pairs ------------------------------------------------------------------------------
 
@@ -156,7 +140,7 @@ class Counting(Simulated):
         if self._is_exploring and not state.counters["factored"]:
             return 1.0
         factor = self._factor_for(
-            code // (n_arms * n_arms), state if counted is None else self._sight_of(counted).state
+            code // (n_arms * n_arms), state if counted is None else self._with_counted(counted).state
         )
         if factor is None:
             return 1.0
@@ -176,11 +160,8 @@ class Counting(Simulated):
             return counted
         if self._is_informed and times < 0.0:
             return None
-        is_done = self._count_beside(self._sight_of(counted).state, [asked], times)
-        if times > 0.0:
-            return counted
-        n = counted.taken_out + 1
-        return Counted(counted.matrices, n) if is_done and n < MOST_TAKEN_OUT else None
+        is_done = self._count_beside(self._with_counted(counted).state, [asked], times)
+        return counted if is_done else None
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -188,8 +169,7 @@ class Counting(Simulated):
         """What a file holds of it, by name."""
         if self._counted is None or not len(self._pending):
             return {}
-        arrays = {f"counted.{place}": matrix for place, matrix in enumerate(self._counted.matrices)}
-        return {"counted.taken_out": np.array([self._counted.taken_out]), **arrays}
+        return {f"counted.{place}": matrix for place, matrix in enumerate(self._counted)}
 
     def _restore_counted(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what :meth:`_counted_arrays` gave, if the file has it.
@@ -199,19 +179,18 @@ class Counting(Simulated):
         ValueError
             It is nothing of such a policy.
         """
-        if "counted.taken_out" not in set(arrays):
+        if "counted.0" not in set(arrays):
             return
         if not self._pairs_count():
             raise ValueError("it counts pairs that wait, and has none that count; count_pending=True is wanted")
-        n = fitting(arrays["counted.taken_out"], "counted.taken_out", np.int64, (1,)).item()
         own = self._matrices_of(self._state)
         names = [f"counted.{place}" for place in range(len(own))]
         matrices = [
             fitting(arrays[name], name, np.float64, matrix.shape) for name, matrix in zip(names, own, strict=True)
         ]
-        if not 0 <= n < MOST_TAKEN_OUT or not all(np.isfinite(matrix).all() for matrix in matrices):
+        if not all(np.isfinite(matrix).all() for matrix in matrices):
             raise ValueError("its counted pairs have a number that cannot be; finite ones are wanted")
-        self._counted = Counted([matrix.copy() for matrix in matrices], n)
+        self._counted = [matrix.copy() for matrix in matrices]
 
     # --- what policies with an estimate know ----------------------------------------------------------------
 

@@ -162,7 +162,7 @@ class Informing(Counting):
         if not self._pairs_count():
             return self._matrices_of(state)
         if self._counted is not None:
-            return self._counted.matrices
+            return self._counted
         if self._is_informed and agent_is_stale(self._agent):
             state = snapshot(state)
             state.refresh_estimate(self._rule)

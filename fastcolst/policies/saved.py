@@ -69,10 +69,10 @@ A policy without an attribute has no such field.
 """
 
 ELSEWHERE = frozenset(
-    {"_agent", "_alpha", "_answered", "_at_once", "_buffers", "_choices", "_chosen", "_counted",
+    {"_agent", "_alpha", "_answered", "_at_once", "_buffers", "_choices", "_chosen", "_counted", "_counted_state",
      "_counts_pending", "_direct_choose", "_direct_learn", "_fading", "_is_exploring", "_is_plain", "_learned",
-     "_lock", "_map", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge",
-     "_rng", "_rule", "_sight", "_state", "_state_class", "_unused"}
+     "_lock", "_map", "_n_features", "_n_kept", "_parameters", "_pending", "_position", "_ridge", "_rng", "_rule",
+     "_state", "_state_class", "_unused"}
 )  # fmt: skip
 """Attributes that a file holds as arrays or tables of their own, or that parameters and state decide.
 

@@ -51,7 +51,7 @@ class Simulated:
     _agent: Any
     _at_once: Any
     """The agent where comparisons are learned as soon as they are known: in simulations, and from logs."""
-    _sight: Any
+    _counted_state: Any
     """The agent where pairs that wait count; see :mod:`fastcolst.policies.counting`."""
     _direct_choose: Callable[..., int] | None
     _direct_learn: Callable[..., int] | None
@@ -78,7 +78,7 @@ class Simulated:
         self._agent = self._at_once = self._agent_with(state)
         if self._alpha is not None:
             self._at_once = make_agent(trusting(rule, self._alpha), state, self._rng)
-        self._sight = None
+        self._counted_state = None
         self._direct_choose = self._direct_learn = None  # made anew for the types of a new agent
         self._answered = state.counters["answered"]
         self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic

@@ -677,7 +677,7 @@ PYTHONS_OWN = re.compile(r"missing \d+ required|unexpected keyword argument|posi
 
 _HERE = str(Path(fc.__file__).parent)
 _NO_STATE = frozenset(
-    {"_agent", "_at_once", "_buffers", "_direct_choose", "_direct_learn", "_drawn", "_sight", "scratch"}
+    {"_agent", "_at_once", "_buffers", "_direct_choose", "_direct_learn", "_drawn", "_counted_state", "scratch"}
 )
 """Handles and scratch, whose content means nothing between calls."""
 
