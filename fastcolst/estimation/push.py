@@ -241,7 +241,7 @@ def implicit_slope(objective: Any, e: float, q: float, share: float) -> tuple[fl
     A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to a halving of
     the logarithms of the bracket: s may be tiny beside S(e), and where S has a kink Newton's method alone may go to and
     fro for ever. A last step of Newton's is not followed by another look at the curvature when, as far as the last two
-    tell, it would matter less than 1e-12 of the information.
+    tell, it would matter less than 1e-13 of the information.
     """
     low, shrinking = 0.0, 0.5
     high, w = pull(objective, e, share)
@@ -261,7 +261,7 @@ def implicit_slope(objective: Any, e: float, q: float, share: float) -> tuple[fl
             break
         settled = False
         if low < s - step < high and size <= 0.5 * last:
-            settled = size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-12 * last
+            settled = size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-13 * last
         elif low > 0.0:
             step = s - np.sqrt(low) * np.sqrt(high)
         else:  # of zero there is no logarithm
