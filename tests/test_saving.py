@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import JIT
 from inside import failing_choices, interrupted, snapshot
-from twins import INFORMED, LINEAR, MODELS, SAMPLERS, taken_by
+from twins import LINEAR, SAMPLERS
 
 import fastcolst as fc
 from fastcolst.policies.saved import FORMAT_VERSION
@@ -27,34 +26,6 @@ pytestmark = pytest.mark.either_lane
 
 D, N, HORIZON = 3, 4, 64
 CONTEXTS = np.random.default_rng(5).normal(size=(400, N, D))
-
-ESTIMATORS = {
-    "sgd": fc.SGD(0.3, decay=0.1),
-    "mle": fc.MLE(1e-4),
-    "online-newton": fc.OnlineNewton(history=0),
-    "online-newton, at its start": fc.OnlineNewton(history=1000),
-    "online-newton, past its start": fc.OnlineNewton(history=20),
-}
-
-
-def policies():
-    """Every policy with every estimator and model; those that see indices by themselves, with and without n_arms."""
-    for i, (name, (cls, _)) in enumerate({**LINEAR, **INFORMED}.items()):
-        for j, (estimator, ours) in enumerate(ESTIMATORS.items()):
-            if name in INFORMED and estimator == "sgd":
-                continue
-            for k, (model, (comparison, _, _)) in enumerate(MODELS.items()):
-                settings = {"horizon": HORIZON, "comparison": comparison, "estimator": ours, "exploration_rounds": 10}
-                given = taken_by(cls, {"n_features": D, **settings})
-                mark = pytest.mark.skipif(JIT and (i + j + k) % 3 > 0, reason="compiled, one model is enough")
-                yield pytest.param(cls, given, id=f"{name}-{estimator}-{model}", marks=mark)
-    stages = {"n_features": D, "horizon": HORIZON, "exploration_rounds": 10, "n_arms": N}
-    for cls in (fc.SupCoLSTIM, fc.StaD):
-        for estimator, ours in ESTIMATORS.items():
-            yield pytest.param(cls, {**stages, "estimator": ours}, id=f"{cls.__name__}-{estimator}")
-    for cls in (*(cls for cls, _ in SAMPLERS.values()), fc.UniformPairs):
-        for settings in ({}, {"n_arms": N}, {"n_features": D}):
-            yield pytest.param(cls, settings, id=f"{cls.__name__}-{'-'.join(settings)}")
 
 
 def play(policy: Any, rounds: int, waiting: list[Any]) -> list[Any]:
@@ -92,40 +63,6 @@ def held(policy: Any) -> dict[str, Any]:
 def saved(policy: Any, folder: Path, **options: Any) -> Any:
     policy.save(folder / "policy.npz")
     return fc.load_policy(folder / "policy.npz", **options)
-
-
-@pytest.mark.filterwarnings("ignore:.*(drifting|comparisons):UserWarning")
-@pytest.mark.parametrize(("cls", "settings"), [*policies()])
-def test_saved_loaded_and_continued_is_never_stopped(cls, settings, tmp_path):
-    """With every estimator and model: during the exploration, after it, and many times on the way."""
-    policy, stopped = cls(**settings, rng=3), cls(**settings, rng=3)
-    waiting: list[str] = []
-    others: list[str] = []
-    for rounds in (0, 1, 6, 12, 12, 30):
-        told = play(policy, rounds, waiting)
-        assert play(stopped, rounds, others) == told
-        assert held(stopped) == held(policy)
-        again = saved(stopped, tmp_path)
-        assert type(again) is cls and repr(again) == repr(policy) and again.get_params() == policy.get_params()
-        assert held(again) == held(policy)
-        assert [one.arms for one in again.pending_duels()] == [one.arms for one in policy.pending_duels()]
-        assert [one.token for one in again.pending_duels()] == others  # they stay valid
-        stopped = again
-    if policy.has_estimate:
-        assert stopped.theta.tobytes() == policy.theta.tobytes() and stopped.status == policy.status
-
-
-@pytest.mark.jit
-@pytest.mark.parametrize("cls", [fc.CoLSTIM, fc.SupCoLSTIM])
-def test_compiled_it_is_never_stopped_either(cls, tmp_path):
-    settings = {"n_features": D, "horizon": HORIZON, "n_arms": N, "exploration_rounds": 10, "rng": 3}
-    policy, stopped = cls(**settings), cls(**settings)
-    waiting: list[str] = []
-    others: list[str] = []
-    for rounds in (7, 20, 30):
-        assert play(policy, rounds, waiting) == play(stopped, rounds, others)
-        stopped = saved(stopped, tmp_path)
-    assert held(stopped) == held(policy)
 
 
 def test_tokens_of_a_loaded_policy_are_new_and_those_that_waited_stay_valid(tmp_path):
