@@ -74,7 +74,7 @@ def by_brute_force(instance: Instance, model: Any, value: int, forbidden: Any = 
 @pytest.mark.parametrize("value", VALUES)
 def test_the_pair_is_that_of_brute_force(model: str, value: str):
     ours = MODELS[model].ours
-    for instance, _ in instances(rounds(1500, 150), range(2, 14), range(1, 7), (*KINDS, "middling theta")):
+    for instance, _ in instances(rounds(600, 150), range(2, 14), range(1, 7), (*KINDS, "middling theta")):
         assert searched(instance, ours, VALUES[value]) == by_brute_force(instance, ours, VALUES[value])
 
 

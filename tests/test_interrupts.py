@@ -12,6 +12,8 @@ from inside import interrupted, snapshot, state_of
 
 import fastcolst as fc
 
+pytestmark = pytest.mark.either_lane
+
 FILES = ("answering.py", "batches.py", "counting.py", "forgetting.py", "informing.py", "kept_sets.py", "learned.py",
          "linear.py", "pending.py", "policy.py", "sets.py", "simulated.py")  # fmt: skip
 """Where things are noted; kernels are in others."""

@@ -108,7 +108,7 @@ def check_equal(policy, other):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_object_fused_loop_and_reference_choose_the_same_duels(name, model):
-    horizon = rounds(5000, 300)
+    horizon = rounds(3000, 300)
     policy, twin = a_pair(name, horizon, model=model)
     fused, _ = a_pair(name, horizon, model=model)
     game = Rounds(horizon)
