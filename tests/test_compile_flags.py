@@ -168,7 +168,8 @@ answer = [answer, sorted(kinds), "no_cfunc_wrapper" in options, inside]
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("estimator", ["sgd", pytest.param("mle", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["sgd", "mle"])
 def test_numba_compiles_to_the_same_bits_with_and_without_its_internals(sandbox, estimator):
     sandbox.install()
     code = PLAY.replace("ESTIMATOR", estimator) + INSIDE.replace("PACKAGE", "fastcolst")

@@ -129,6 +129,7 @@ def test_the_models_noise_has_differences_of_its_law(folder):
         assert model.pdf(u) == pytest.approx((model.cdf(u + h) - model.cdf(u - h)) / (2 * h), rel=1e-6)
 
 
+@pytest.mark.either_lane
 @pytest.mark.parametrize(("file", "label"), [("use.py", "greedy"), ("idea.py", "idea")])
 def test_the_files_that_are_run_run(folder, file, label):
     done = subprocess.run([sys.executable, file], env=environment(), capture_output=True, text=True, check=False)
@@ -145,6 +146,7 @@ def test_the_idea_is_better_than_random_pairs(folder):
     assert np.all(regret["idea"] < 0.7 * regret["Random"])
 
 
+@pytest.mark.either_lane
 def test_the_commands_run_and_processes_compute_what_threads_do(folder):
     """The study in worker processes, which import the classes; then the same in threads here, byte for byte."""
     pytest.importorskip("pyarrow")

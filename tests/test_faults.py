@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-pytestmark = pytest.mark.either_lane
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -11,9 +11,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, ndtr, ndtri
 
 import fastcolst as fc
+from fastcolst.experiments import model_choice
 
 pytestmark = pytest.mark.either_lane
-from fastcolst.experiments import model_choice
 
 TWO = ["bradley-terry", "thurstone"]
 

@@ -206,6 +206,7 @@ def test_an_instance_of_the_lower_bound_outside_the_theorem_is_refused(arguments
         fc.Scenario.lower_bound(**arguments)
 
 
+@pytest.mark.either_lane
 def test_what_is_there_is_not_computed_again(tmp_path, monkeypatch):
     asked = ["figure1", "table1"]
     first = reproduce(asked, tmp_path, SMALL, threads=1)
@@ -231,6 +232,7 @@ def test_an_unknown_target_is_named():
 # --- every cell against the reference -----------------------------------------------------------------------
 
 
+@pytest.mark.either_lane
 @pytest.mark.parametrize("target", ["figure1", "misspecification"])
 def test_three_runs_of_every_sgd_cell_equal_the_reference(target, tmp_path):
     settings = Settings(horizon=rounds(120, 40), runs=3, n_arms=6, n_features=2, seed=5)

@@ -489,6 +489,6 @@ class ExactService(Service):
 
 
 @pytest.mark.filterwarnings("ignore:CoLSTIM still explores:UserWarning")
-@pytest.mark.parametrize(("machine", "examples"), [(Service, rounds(200, 80)), (ExactService, rounds(200, 12))])
+@pytest.mark.parametrize(("machine", "examples"), [(Service, rounds(100, 80)), (ExactService, rounds(100, 12))])
 def test_whatever_comes_in_whatever_order(machine: Any, examples: int) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None))

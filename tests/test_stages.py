@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import inside
 import numpy as np
 import pytest
-from conftest import rounds
+from conftest import JIT, rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -108,6 +108,8 @@ def check_equal(policy, other):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_object_fused_loop_and_reference_choose_the_same_duels(name, model):
+    if JIT and ([*POLICIES].index(name) + [*MODELS].index(model)) % 3 == 0:
+        pytest.skip("compiled, two models of each policy are enough")
     horizon = rounds(3000, 300)
     policy, twin = a_pair(name, horizon, model=model)
     fused, _ = a_pair(name, horizon, model=model)

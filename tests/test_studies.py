@@ -301,7 +301,10 @@ else:
 
 @pytest.mark.either_lane
 @posix
-@pytest.mark.parametrize("kind", ["processes", "spawn", "fork", "forkserver", "loky"])
+@pytest.mark.parametrize(
+    "kind",
+    ["processes", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("spawn", "fork", "forkserver")), "loky"],
+)
 def test_workers_leave_when_their_parent_is_killed(tmp_path, kind, one_run_a_cell):
     pytest.importorskip("psutil")
     if kind == "loky":

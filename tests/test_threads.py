@@ -152,7 +152,7 @@ def test_a_forked_child_finds_the_policy_free_and_whole() -> None:
     for thread in threads:
         thread.start()
     try:
-        for _ in range(rounds(30, 3)):
+        for _ in range(rounds(12, 3)):
             child = os.fork()
             if child == 0:
                 good = np.allclose(policy.widths(ROWS), widths_of(policy.gram), rtol=1e-9)
