@@ -183,6 +183,7 @@ answer = [policy.probability([1.0, 0.0], [0.0, 0.0]), policy.theta[0], user_code
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 def test_a_users_code_is_kept_until_it_changes(warm):
     sandbox, first = warm
     before = sandbox.files()

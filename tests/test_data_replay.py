@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import fastcolst as fc
 from fastcolst.data import Log, ReplayResult, read_log, replay
 
+pytestmark = pytest.mark.either_lane
+
 
 class Sgd:
     """Online logistic regression in plain NumPy: what a policy looks like to replay."""

@@ -146,7 +146,7 @@ def test_the_idea_is_better_than_random_pairs(folder):
     assert np.all(regret["idea"] < 0.7 * regret["Random"])
 
 
-@pytest.mark.either_lane
+@pytest.mark.slow
 def test_the_commands_run_and_processes_compute_what_threads_do(folder):
     """The study in worker processes, which import the classes; then the same in threads here, byte for byte."""
     pytest.importorskip("pyarrow")

@@ -267,6 +267,7 @@ def test_the_pairs_of_a_batch_count_in_the_information_of_the_later_ones():
 # --- what it learns -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.either_lane
 def test_it_orders_a_pool_with_fewer_answers_than_random_pairs():
     """And says how many pairs it expects to be wrong, on the average over runs."""
     wrong, expected = {"variance": [], "random": []}, []

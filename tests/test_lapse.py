@@ -22,6 +22,8 @@ from fastcolst.estimation.concavity import is_log_concave
 from fastcolst.experiments import laws
 from fastcolst.experiments.tables import scenario_of, scenario_table
 
+pytestmark = pytest.mark.either_lane
+
 MARGINS = np.concatenate([sign * np.geomspace(1e-6, 300.0, 41) for sign in (-1.0, 1.0)])
 RATES = (0.003, 0.2, 0.9)
 NOTED = pytest.mark.filterwarnings("ignore:.*is not concave, so that:UserWarning")

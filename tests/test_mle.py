@@ -82,7 +82,7 @@ def test_theta_is_within_the_tolerance_of_the_references_maximum(name, d):
     for norm in (0.3, 0.95, 3.0):
         contrasts, wins = a_log(rng, 3000, a_theta(rng, d, norm), model)
         policy = fc.CoLSTIM(d, comparison=model, estimator=fc.MLE(1e-3, score=score))
-        for n in learned(policy, contrasts, wins, rng.integers(1, 700, size=40)):
+        for n in learned(policy, contrasts, wins, rng.integers(1, 700, size=15)):
             if n >= 20 * d:  # enough for a maximum inside the ball
                 theta = policy.theta  # a look, which changes nothing
                 policy._refresh_estimate()
@@ -782,7 +782,7 @@ def asked(policy, rng, n_rounds):
         policy.select(rng.normal(size=(3, 4)))
 
 
-@pytest.mark.parametrize("history", [0, 2000])
+@pytest.mark.parametrize("history", [0, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["preferences turn", "features in small units", "certain answers"])
 def test_online_newton_says_that_it_drifts_before_it_is_far_off(kind, history):
     rng = np.random.default_rng(8)

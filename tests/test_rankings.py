@@ -14,6 +14,8 @@ from conftest import rounds
 
 import fastcolst as fc
 
+pytestmark = pytest.mark.either_lane
+
 ITEMS = ["ant", "bee", "cat", "dog", "elk", "fox"]
 UTILITIES = np.linspace(1.5, -1.5, 6)
 

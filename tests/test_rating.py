@@ -25,6 +25,8 @@ import fastcolst as fc
 from fastcolst.estimation.ranking import quasi_variances
 from fastcolst.plotting import new_figure
 
+pytestmark = pytest.mark.either_lane
+
 ELO = 400.0 / math.log(10.0)
 JOURNALS = ("Biometrika", "Comm Statist", "JASA", "JRSS-B")
 CITATIONS = [(a, b) for a, b in itertools.combinations(JOURNALS, 2)], [730, 498, 221, 68, 17, 142]

@@ -21,6 +21,8 @@ from fastcolst.estimation.estimators import estimator_of
 from fastcolst.experiments.tables import recipe_of, scenario_of
 from fastcolst.policies.maxpairucb import MaxPairUCB
 
+pytestmark = pytest.mark.either_lane
+
 MINE = """
     from typing import NamedTuple
     import numpy as np

@@ -16,6 +16,8 @@ from fastcolst import reference, streams
 
 D, N = 3, 8
 POLICIES = {**LINEAR, **STAGED, **INFORMED}
+MODEL = MODELS["bradley-terry" if JIT else "thurstone"]
+"""Compiled, the model and the estimator of tests/test_counting.py; CoLSTIM has the other estimators too."""
 SETTINGS = {"n_arms": N, "horizon": 400, "exploration_rounds": 9, "width_scale": 1.5, "robust": 0.3}
 ESTIMATORS = {
     "sgd": (fc.SGD(), lambda model: None),
@@ -27,18 +29,13 @@ ESTIMATORS = {
 def both(name: str, estimator: str = "sgd", n: int = 2, **more: Any) -> tuple[list[Any], Any]:
     """Several of ours, and the reference."""
     ours, plain = POLICIES[name]
-    model, (mine, theirs) = MODELS["thurstone"], ESTIMATORS[estimator]
+    model, (mine, theirs) = MODEL, ESTIMATORS[estimator]
     options = {**SETTINGS, "ridge": 0.5, **more}
     policies = [
         ours(D, **taken_by(ours, {**options, "comparison": model.ours, "estimator": mine, "rng": 3})) for _ in range(n)
     ]
     twin = {**options, "comparison": model.plain, "estimator": theirs(model.plain)}
     return policies, plain(D, **taken_by(plain, twin))
-
-
-def one_for(name: str) -> str:
-    """The estimator that each policy has here when it is compiled; CoLSTIM has the others too."""
-    return [*ESTIMATORS][-1 - [*POLICIES].index(name) % 2]
 
 
 def cases() -> list[tuple[str, str, float]]:
@@ -50,11 +47,11 @@ def cases() -> list[tuple[str, str, float]]:
 @pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
 @pytest.mark.parametrize(("name", "estimator", "ridge"), cases())
 def test_object_fused_loop_and_log_agree_with_the_reference(name: str, estimator: str, ridge: float):
-    if JIT and estimator != one_for(name) and name != "CoLSTIM":
+    if JIT and estimator != "online-newton" and name != "CoLSTIM":
         pytest.skip("compiled, one estimator is enough for each policy")
     horizon = {"mle": rounds(300, 25)}.get(estimator, rounds(600, 90))
     (policy, fused, reader), twin = both(name, estimator, 3, ridge=ridge)
-    noise, chunk, log = streams.generator(3), a_chunk(MODELS["thurstone"].ours, horizon, D, N), []
+    noise, chunk, log = streams.generator(3), a_chunk(MODEL.ours, horizon, D, N), []
 
     def choose(contexts: np.ndarray) -> Any:
         return policy.select(contexts), twin.select(contexts, *twin.draw(noise, N))
@@ -81,7 +78,7 @@ def test_object_fused_loop_and_log_agree_with_the_reference(name: str, estimator
 
 @pytest.mark.parametrize("name", STAGED)
 def test_a_log_is_weighed_by_each_stages_own_m(name: str):
-    (policy,), twin = both(name, one_for(name), 1, width_scale=0.3)
+    (policy,), twin = both(name, "online-newton", 1, width_scale=0.3)
     rng, noise = np.random.default_rng(1), streams.generator(3)
     for t in range(60):
         contexts = rng.normal(size=(N, D))
@@ -102,7 +99,7 @@ def test_a_log_is_weighed_by_each_stages_own_m(name: str):
 @pytest.mark.parametrize("name", [*LINEAR, *STAGED])
 def test_the_weight_is_that_of_the_day_on_which_the_pair_was_shown(name: str):
     """However late the answer comes, and from whatever copy; an answer of weight w counts w times as much."""
-    (policy,), _ = both(name, one_for(name), 1, exploration_rounds=0, allow_self_duel=False)
+    (policy,), _ = both(name, "online-newton", 1, exploration_rounds=0, allow_self_duel=False)
     rng = np.random.default_rng(2)
     duels, weights = [], []
     while len(duels) < 12:
@@ -161,9 +158,9 @@ def test_a_weight_too_small_for_a_number_is_the_smallest_that_a_file_holds(count
 @pytest.mark.parametrize("name", POLICIES)
 def test_weights_of_one_are_the_bits_of_none(name: str):
     """Where alpha is so large that every weight is 1."""
-    (one,), _ = both(name, one_for(name), 1, robust=None)
-    (other,), _ = both(name, one_for(name), 1, robust=1e6)
-    (fused,), _ = both(name, one_for(name), 1, robust=1e6)
+    (one,), _ = both(name, "online-newton", 1, robust=None)
+    (other,), _ = both(name, "online-newton", 1, robust=1e6)
+    (fused,), _ = both(name, "online-newton", 1, robust=1e6)
     chunk = a_chunk(fc.BradleyTerry(), rounds(300, 60), D, N)
     waiting: list[fc.Duel] = []
 
@@ -185,7 +182,7 @@ def test_the_exact_estimate_audit_and_history_count_the_weights():
         duel = policy.select(rng.normal(size=(N, D)))
         policy.update(duel, bool(duel.contrast @ theta + rng.normal() > 0.0), weight=2.0)
     log = policy.history()
-    fit = fc.fit(log.contrasts, log.wins * log.weights, log.weights, comparison=MODELS["thurstone"].ours, ridge=0.5)
+    fit = fc.fit(log.contrasts, log.wins * log.weights, log.weights, comparison=MODEL.ours, ridge=0.5)
     np.testing.assert_allclose(policy.theta, fit.theta, atol=1e-7)
     assert log.weights.min() < 1.5
     assert policy.audit() < 1e-7

@@ -48,6 +48,7 @@ def test_standardized_steps_are_ordinary_ones_in_units_of_what_was_learned():
     np.testing.assert_allclose(policy.theta, theta, rtol=1e-9)
 
 
+@pytest.mark.either_lane
 @pytest.mark.parametrize("name", ["sgd", "mle"])
 @given(power=st.integers(-20, 20))
 def test_predictions_do_not_depend_on_the_units_of_features(name, power):
