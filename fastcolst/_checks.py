@@ -26,6 +26,7 @@ __all__ = [
     "LARGEST",
     "all_moderate",
     "answer",
+    "array_or_none",
     "as_array",
     "brief",
     "can_be_written",
@@ -56,6 +57,9 @@ __all__ = [
 
 LARGEST = 1e140
 """Features beyond this leave too little room for the sums of their squares times squared widths."""
+
+MOST_COUNTED = 1e70
+"""Of answers, and of weights: the squares of their products have room."""
 
 SMALLEST = math.ulp(0.0)
 """The smallest positive number."""
@@ -265,8 +269,8 @@ def contexts_array(
 
 
 def non_negative_numbers(name: str, value: Any, size: int) -> NDArray[np.float64]:
-    """Finite numbers, none of them negative, (size,) float64."""
-    return _numbers_for_rows(name, value, size, 0.0, "a finite number that is not negative")
+    """Numbers of which none is negative, and none so large that a sum of squares overflows, (size,) float64."""
+    return _numbers_for_rows(name, value, size, 0.0, f"a number from 0 to {MOST_COUNTED:g}", MOST_COUNTED)
 
 
 def positive_numbers(name: str, value: Any, size: int) -> NDArray[np.float64]:
@@ -323,6 +327,12 @@ def as_array(name: str, value: Any, what: str, wanted: str) -> NDArray[Any]:
     if array is None or (array.dtype.kind == "O" and array.ndim == 0):  # a generator, a set, whatever
         raise ValueError(f"{name} is {what}: {found or brief(value)}; {wanted}")
     return array
+
+
+def array_or_none(value: Any) -> NDArray[Any] | None:
+    """What NumPy makes of a value without a warning; None where it makes nothing."""
+    nothing: tuple[NDArray[Any] | None, str] = (None, "")
+    return looked_at(_read, value, nothing)[0]
 
 
 def _read(value: Any) -> tuple[NDArray[Any] | None, str]:

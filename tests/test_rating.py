@@ -753,6 +753,23 @@ def test_what_a_fit_refuses(arguments, message):
         fc.fit(**{"contrasts": PAIRS, "wins": [1.0, 0.0, 1.0], **arguments})
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"clusters": [1, 2, 1], "covariance": ...}, "covariance is Ellipsis"),
+        ({"clusters": [1, 2, 1], "ridge": -1.0}, "ridge is -1.0"),
+        ({"wins": [1.0, np.ma.masked, 1.0]}, "wins is .*masked entries in a list"),
+        ({"wins": [0.0, 1.0, 1.0], "trials": [1.0, 1e308, 1.0]}, r"trials\[1\] is 1e\+308; a number from 0 to 1e\+70"),
+        ({"weights": [1.0, 1e308, 1.0]}, r"weights\[1\] is 1e\+308; a number from 0 to 1e\+70 is wanted"),
+    ],
+)
+def test_what_is_refused_does_not_warn(arguments, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=message):
+            fc.fit(**{"contrasts": PAIRS, "wins": [1.0, 0.0, 1.0], **arguments})
+
+
 def test_winners_may_be_named_by_their_columns_and_ties_by_a_word():
     table = pd.DataFrame({"model_a": ["x", "y", "z", "x", "y"], "model_b": ["y", "z", "x", "z", "x"]})
     known = fc.fit(table, [1.0, 0.0, 0.5, 1.0, 0.5])

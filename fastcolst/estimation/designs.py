@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fastcolst._callers import warn_caller
 from fastcolst._checks import (
     LARGEST,
+    array_or_none,
     as_array,
     brief,
     entries,
@@ -234,8 +235,8 @@ def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
     The name of the one of the row's items that won, or of the column of items in which it stands, is 1 or 0, and a word
     for a tie 0.5. What is the name of an item is nothing else.
     """
-    array = looked_at(np.asarray, wins)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "UTO" or array.ndim != 1:
+    array = array_or_none(wins)
+    if array is None or array.dtype.kind not in "UTO" or array.ndim != 1:
         return wins
     winners = array.tolist()
     k = next((i for i, winner in enumerate(winners) if isinstance(winner, str)), None)

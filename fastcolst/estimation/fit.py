@@ -223,6 +223,8 @@ def fitted(
     merged = answers.merged()
     scales = answers.design.scales()
     _check_sizes(name, scales, penalty)
+    if answers.groups is not None:  # at last: what is refused does not warn
+        check_labels(answers.groups, given.n_rated)
 
     objective = Objective(model, kind, penalty, bound, is_auto)
     evidence = Evidence.new(History.new(len(scales), 1), SETTINGS)
@@ -304,8 +306,6 @@ def _answers(given: Contrasts, wins: Any, trials: Any, weights: Any, clusters: A
     if not used.all():
         design, won, lost = design.some(used), won[used], lost[used]
         groups = None if groups is None else np.unique(groups[used], return_inverse=True)[1]
-    if groups is not None:
-        check_labels(groups, given.n_rated)
     return Answers(design, won, lost, groups), n_comparisons
 
 

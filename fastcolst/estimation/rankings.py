@@ -128,11 +128,11 @@ def fit_rankings(
     m = len(ranked.levels)
     counted = np.ones(m) if weights is None else positive_numbers("weights", weights, m)
     groups = None if clusters is None else codes_of("clusters", clusters, m)
-    if groups is not None:
-        check_labels(groups, len(ranked.names))
     model, penalty = comparison_model(comparison), number("ridge", ridge)
     is_posterior = choice("covariance", covariance, COVARIANCES) == "posterior"
     choices = _choices(ranked, counted, settled)
+    if groups is not None:  # at last: what is refused does not warn
+        check_labels(groups, len(ranked.names))
     if isinstance(model, BradleyTerry):
         found = _exact(ranked, choices, model, penalty, groups, is_posterior)
     else:

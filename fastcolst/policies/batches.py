@@ -17,7 +17,10 @@ from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.pending import Pending
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "batch_size"]
+
+MOST_DUELS = 1_000_000
+"""At once: more would fill the memory before anybody could answer."""
 
 
 class Batches(Counting):
@@ -42,7 +45,7 @@ class Batches(Counting):
             One pool of arms as in :meth:`Policy.select`, from which ``size`` duels are chosen; or the arms of m
             requests, one duel for each: an array, or a list of arrays, data frames or dicts, each as in ``select``.
         size : int, optional
-            How many duels of one pool; not given for m requests.
+            How many duels of one pool, 1,000,000 at most; not given for m requests.
 
         Returns
         -------
@@ -140,9 +143,17 @@ class Batches(Counting):
         def _start(self, rule: Any, state: Any) -> None: ...
 
 
+def batch_size(size: Any) -> int:
+    """How many duels to choose at once, checked."""
+    n_duels = count("size", size)
+    if n_duels > MOST_DUELS:
+        raise ValueError(f"size is {n_duels}; at most {MOST_DUELS} duels at once are wanted")
+    return n_duels
+
+
 def _pools_of(contexts: Any, size: Any) -> list[Arms]:
     """The arms of each duel of a batch."""
-    n_duels = None if size is None else count("size", size)
+    n_duels = None if size is None else batch_size(size)
     if not _is_deep(contexts):
         arms = arms_of(contexts)
         if n_duels is None:

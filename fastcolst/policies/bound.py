@@ -13,7 +13,7 @@ from fastcolst._checks import all_moderate, brief, contexts_array, count, looked
 from fastcolst._compile import plain
 from fastcolst.kernels.selection import random_pair
 from fastcolst.policies.arms import Arms, Keys, arms_of, available_rows, checked_keys, index_of, keys_of_their_own
-from fastcolst.policies.batches import Batches
+from fastcolst.policies.batches import Batches, batch_size
 from fastcolst.policies.bound_rows import Rows
 from fastcolst.policies.bound_search import Sight, draw_numbers, search_of
 from fastcolst.policies.bound_values import CHUNK, Values
@@ -344,7 +344,7 @@ class BoundArms:
         ValueError
             As :meth:`Policy.select_batch`.
         """
-        n_duels = count("size", size)
+        n_duels = batch_size(size)
         with self._policy._lock:
             self._prepare(None)
             return self._policy._select_all([partial(self._ask, None)] * n_duels)
