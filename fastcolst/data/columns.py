@@ -65,7 +65,7 @@ def _categorical(of_features: list[str], request: Request) -> frozenset[str]:
         matched = [name for name in of_features if name == pattern or fnmatch.fnmatchcase(name, pattern)]
         if not matched:
             listed = _listed(of_features) or "none"
-            raise ValueError(f"categorical={pattern!r} matches no column of the features, which are {listed}")
+            raise ValueError(f"categorical={pattern!r} matches no column of the features; of these one is wanted: {listed}")
         found.update(matched)
     return frozenset(found)
 
@@ -121,12 +121,14 @@ def _matching(wanted: Columns, names: list[str], option: str, path: str) -> dict
         check_unique(columns, option)
         absent = [column for column in columns if column not in names]
         if absent or not columns:
-            raise ValueError(f"{option} names {_listed(absent) or 'nothing'}; {path!r} has {_listed(names)}")
+            raise ValueError(
+                f"{option} names {_listed(absent) or 'nothing'}; columns that {path!r} has are wanted: {_listed(names)}"
+            )
         return dict.fromkeys(columns, ())
     expression = _capturing(wanted)
     found = {name: match.groups() for name in names if (match := expression.fullmatch(name))}
     if not found:
-        raise ValueError(f"{option}={wanted!r} matches no column; {path!r} has {_listed(names)}")
+        raise ValueError(f"{option}={wanted!r} matches no column; one that {path!r} has is wanted: {_listed(names)}")
     return found
 
 

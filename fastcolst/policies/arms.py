@@ -56,7 +56,10 @@ def keys_of(contexts: Any) -> Keys | None:
     if type(contexts) is np.ndarray:
         return None
     if isinstance(contexts, Mapping):
-        return tuple(contexts)
+        keys = looked_at(tuple, contexts)
+        if keys is None:
+            raise ValueError(f"contexts is {brief(contexts)}, whose keys cannot be read; a dict of vectors is wanted")
+        return keys
     index = looked_at(index_of, contexts)
     if index is None or (type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)):
         return None
@@ -78,7 +81,7 @@ def _check_order(name: str, index: Any, *labels: Any) -> None:
     if index is not None and known and list(index) not in known:
         raise ValueError(
             f"{name} has another index than contexts; the same arms in the same order are wanted, or an array, which "
-            "has no index"
+            "is taken as it stands"
         )
 
 

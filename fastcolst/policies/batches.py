@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._checks import as_array, brief, count
+from fastcolst._checks import as_array, brief, count, looked_at
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.policies.arms import Arms, arms_of
 from fastcolst.policies.counting import Counting
@@ -154,7 +154,7 @@ def batch_size(size: Any) -> int:
 def _pools_of(contexts: Any, size: Any) -> list[Arms]:
     """The arms of each duel of a batch."""
     n_duels = None if size is None else batch_size(size)
-    if not _is_deep(contexts):
+    if not looked_at(_is_deep, contexts, False):
         arms = arms_of(contexts)
         if n_duels is None:
             raise ValueError(f"size is None; for one pool of arms, {brief(arms.contexts.shape)}, a number is wanted")
