@@ -65,7 +65,9 @@ def _categorical(of_features: list[str], request: Request) -> frozenset[str]:
         matched = [name for name in of_features if name == pattern or fnmatch.fnmatchcase(name, pattern)]
         if not matched:
             listed = _listed(of_features) or "none"
-            raise ValueError(f"categorical={pattern!r} matches no column of the features; of these one is wanted: {listed}")
+            raise ValueError(
+                f"categorical={pattern!r} matches no column of the features; one of these is wanted: {listed}"
+            )
         found.update(matched)
     return frozenset(found)
 
