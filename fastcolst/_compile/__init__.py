@@ -1,9 +1,11 @@
 """How fastcolst compiles: the only modules that talk to Numba's decorators, its internals and its cache.
 
-Seven decorators serve the whole package:
+Eight decorators serve the whole package:
 
 ``helper``
     a function called by kernels; compiled into its callers, never cached by itself.
+``formula``
+    a helper of arithmetic alone, which Python evaluates as it is, of whole arrays as well.
 ``as_written``
     a helper whose every operation rounds as it is written: the same bits on every machine and without the JIT.
 ``in_loops``
@@ -35,6 +37,7 @@ from fastcolst._compile.decorators import (
     KERNELS,
     as_written,
     direct,
+    formula,
     generic,
     helper,
     in_kernels,
@@ -68,6 +71,7 @@ __all__ = [
     "fill_exponential",
     "fill_normal",
     "fill_uniform",
+    "formula",
     "generic",
     "handle",
     "helper",

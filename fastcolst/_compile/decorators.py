@@ -24,6 +24,7 @@ __all__ = [
     "KERNELS",
     "as_written",
     "direct",
+    "formula",
     "generic",
     "helper",
     "in_kernels",
@@ -74,6 +75,20 @@ def helper(function: F) -> F:
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
         return compiled(*arguments)
+
+    overload_in_kernels(call, lambda *_: function)
+    return call  # type: ignore[return-value]
+
+
+def formula(function: F) -> F:
+    """Compile a function of arithmetic for kernels; Python evaluates it as it is, of numbers and of whole arrays.
+
+    A :func:`helper` would be compiled for each number of dimensions, in every process.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return function(*arguments)
 
     overload_in_kernels(call, lambda *_: function)
     return call  # type: ignore[return-value]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastcolst._compile import as_written, helper, in_kernels, leading_bits, times_power_of_two
+from fastcolst._compile import as_written, formula, in_kernels, leading_bits, times_power_of_two
 
 __all__ = ["erfcx", "exp", "half_turn", "log", "log_at_least"]
 
@@ -70,7 +70,7 @@ def log_at_least(x: Any) -> Any:
     return (2.0 * fraction + exponent - 2.0) * _LN2 - 1e-9
 
 
-@helper
+@formula
 def erfcx(x: Any) -> Any:
     """exp(x^2) erfc(x) for x >= 0.
 
