@@ -184,19 +184,19 @@ def memory_bound(n_bytes: int) -> Iterator[None]:
 
 
 def check_memory(name: str, value: int, n_bytes: int) -> None:
-    """Refuse a size for which the machine has too little memory, or more than a terabyte where that is not told.
+    """Refuse a size that takes more than half of the machine's memory, or than a terabyte where that is not told.
 
-    Before it is asked for: systems grant more than there is, and end the process that then uses it. Within
-    :func:`memory_bound` the bound is told.
+    Before it is asked for: systems grant more than there is, and end the process that then uses it; and of what takes
+    half of the memory there is no copy. Within :func:`memory_bound` the bound is told.
     """
     told = _bound.get()
     if told is not None and n_bytes > told:
         raise ValueError(f"{name} is {value}; that takes {n_bytes:,} bytes, and at most {told:,} are wanted")
-    most = machine_bytes() or 2**40
+    most = (machine_bytes() or 2**41) // 2
     if n_bytes > most:
         raise ValueError(
-            f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most the {most / 1e9:,.3g} GB of "
-            "this machine are possible"
+            f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most {most / 1e9:,.3g} GB, half "
+            "of what this machine has, are wanted"
         )
 
 

@@ -145,8 +145,9 @@ class Nystroem(NamedTuple):
 
     def mapping(self, n_features: int) -> LandmarkMap:
         """The map of features; ValueError where the landmarks have another number of them."""
-        if self.landmarks.shape[1] != count("n_features", n_features):
-            raise ValueError(f"landmarks has {self.landmarks.shape[1]} features; {n_features}, n_features, are wanted")
+        d = count("n_features", n_features)
+        if self.landmarks.shape[1] != d:
+            raise ValueError(f"landmarks has {self.landmarks.shape[1]} features; {d}, n_features, are wanted")
         return LandmarkMap(self)
 
 

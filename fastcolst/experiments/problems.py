@@ -167,6 +167,7 @@ class Scenario:
             self._truth = GivenTheta(parameter.copy())
             self._text = f"Scenario(theta={parameter.tolist()}, {self._settings()})"
         else:
+            check_memory("n_arms", self.n_arms, 8 * 3 * self.n_arms * self.n_features)
             rounds = np.empty((3, self.n_arms, self.n_features))
             self._contexts.show(generator(0, CONTEXTS), rounds)
             own = OwnUtility.of(utility, rounds)
