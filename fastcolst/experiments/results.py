@@ -284,7 +284,9 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     except FileFormatError as error:
         raise FileFormatError(f"{os.fspath(path)!r}: {error}") from error.__cause__
     except Exception as error:  # damaged bytes can trip a decoder in any way it knows
-        raise FileFormatError(f"path {os.fspath(path)!r} is no readable result: {error}") from error
+        raise FileFormatError(
+            f"path {os.fspath(path)!r} is no readable result: {error}; a file that Result.save wrote is wanted"
+        ) from error
 
 
 def _columns(result: Result) -> dict[str, Any]:
