@@ -182,7 +182,7 @@ def run(campaign: Campaign) -> Iterator[Tally]:
                 if name == "SGD":
                     kept.count(bool(np.linalg.norm(theta) <= 1.0 + 1e-12), f"{seen}: {theta}")
                 elif name == "OnlineNewton":
-                    maximum, root = newton(z[:done], wins[:done], 1.0, theta)
+                    maximum, root = newton(z[:done], wins[:done], ridge, theta)
                     off, status = float(np.linalg.norm(root @ (theta - maximum))), policy.status
                     honest.count(off <= MOST_OFF or status == "drifting", f"{seen}: off by {off:.2f}, {status}")
                 elif policy.status == "interior":
