@@ -211,7 +211,7 @@ def test_a_users_code_is_kept_until_it_changes(warm):
         sandbox.edit(module, old, new)
         now, compiled = run()
         assert now == edited and 0 < compiled
-    assert run() == (edited, 0)
+        assert run() == (edited, 0)
     assert seen[-1]["info"]["entries"] == len(sandbox.files())
 
     (sandbox.modules / "user_code.py").unlink()  # a process that cannot import the user's file
