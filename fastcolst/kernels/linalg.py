@@ -342,10 +342,12 @@ def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:
     if not 0.0 < squares.min() <= squares.max() < np.inf:
         return None
     scale = np.sqrt(squares)
-    correlations = gram / scale / scale[:, np.newaxis]
+    correlations = gram / scale
+    correlations /= scale[:, np.newaxis]
     with one_thread(len(gram)):
-        lower, info = dpotrf(correlations, lower=1, clean=1)
+        lower, info = dpotrf(correlations.T, lower=1, clean=1, overwrite_a=1)  # of Fortran's order, not copied
         if info != 0 or not lower.diagonal().min() ** 2 > PIVOT_TOLERANCE * len(gram):
             return None
         inverse, _ = dtrtri(lower, lower=1, overwrite_c=1)
-    return np.ascontiguousarray(inverse / scale)
+    inverse /= scale
+    return np.ascontiguousarray(inverse)
