@@ -1,8 +1,8 @@
 """Print what forgetting is worth when tastes change: regret after the change, beside a policy that begins with it.
 
 ``python bench/drift.py``: n = 20, d = 5; after 3,000 rounds another theta of the same scenario is drawn, and 3,000 more
-rounds follow; 40 runs. The table of docs/serving.md. The last two columns are regret with the discount over that of a
-policy that begins with the change, without a discount and with the same.
+rounds follow; 40 runs. docs/serving.md has the first and the third policy. The last two columns are regret with the
+discount over that of a policy that begins with the change, without a discount and with the same.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(SCENARIOS))
     given = parser.parse_args()
     print(f"{given.runs} runs, {given.rounds} rounds before and after, discount {given.discount}\n")
-    print("| | Policy | no discount | discount | fresh | fresh, discount | / fresh | / fresh, discount |")
+    print(f"| | Policy | no discount | `discount={given.discount}` |", end="")
+    print(" fresh | fresh, discount | over fresh | over fresh, discount |")
     print("|---" * 8 + "|")
     for name in given.only.split(","):
         for label, rule in RULES.items():

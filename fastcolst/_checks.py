@@ -58,8 +58,8 @@ __all__ = [
 LARGEST = 1e140
 """Features beyond this leave too little room for the sums of their squares times squared widths."""
 
-MOST_COUNTED = 1e70
-"""Of answers, and of weights: the squares of their products have room."""
+LARGEST_WEIGHT = 1e70
+"""The largest weight or number of trials: the square of the product of two of them is still finite."""
 
 SMALLEST = math.ulp(0.0)
 """The smallest positive number."""
@@ -184,19 +184,20 @@ def memory_bound(n_bytes: int) -> Iterator[None]:
 
 
 def check_memory(name: str, value: int, n_bytes: int) -> None:
-    """Refuse a size that takes more than half of the machine's memory, or than a terabyte where that is not told.
+    """Refuse a size that takes more than half of the machine's memory, or than 1 TiB where that is not known.
 
-    Before it is asked for: systems grant more than there is, and end the process that then uses it; and of what takes
-    half of the memory there is no copy. Within :func:`memory_bound` the bound is told.
+    The check comes before memory is asked for: systems grant more than they have, and kill the process that then uses
+    it. Half of it, since snapshots copy arrays. Within :func:`memory_bound` that bound holds as well.
     """
     told = _bound.get()
     if told is not None and n_bytes > told:
         raise ValueError(f"{name} is {value}; that takes {n_bytes:,} bytes, and at most {told:,} are wanted")
-    most = (machine_bytes() or 2**41) // 2
+    there_is = machine_bytes()
+    most, why = (2**40, "") if there_is is None else (there_is // 2, ", half of what this machine has,")
     if n_bytes > most:
         raise ValueError(
-            f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most {most / 1e9:,.3g} GB, half "
-            "of what this machine has, are wanted"
+            f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most {most / 1e9:,.3g} GB{why} "
+            "are wanted"
         )
 
 
@@ -270,7 +271,7 @@ def contexts_array(
 
 def non_negative_numbers(name: str, value: Any, size: int) -> NDArray[np.float64]:
     """Numbers of which none is negative, and none so large that a sum of squares overflows, (size,) float64."""
-    return _numbers_for_rows(name, value, size, 0.0, f"a number from 0 to {MOST_COUNTED:g}", MOST_COUNTED)
+    return _numbers_for_rows(name, value, size, 0.0, f"a number from 0 to {LARGEST_WEIGHT:g}", LARGEST_WEIGHT)
 
 
 def positive_numbers(name: str, value: Any, size: int) -> NDArray[np.float64]:

@@ -113,7 +113,10 @@ REFUSED = {
     "countless checkpoints": (lambda: checkpoint_rounds(2**61, 2**61), "^checkpoints are .*; at most 10,000,000 are"),
     "ragged checkpoints": (lambda: simulate(checkpoints=[1, [2]]), "^checkpoints is neither a number nor an array"),
     "progress": (lambda: simulate(progress=LikeAnArray()), "^progress is <.*LikeAnArray.*; True, False, 1 or 0"),
-    "countless laws": (lambda: fc.SelfSparring(n_arms=10**11), "^n_arms is 100000000000; that takes .* half of what"),
+    "countless arms of SelfSparring": (
+        lambda: fc.SelfSparring(n_arms=10**11),
+        "^n_arms is 100000000000; that takes .* GB of memory",
+    ),
     "countless arms with a utility": (
         lambda: fc.Scenario(utility=lambda arms: arms[..., 0], n_arms=10**11, n_features=2),
         "^n_arms is 100000000000; that takes .* GB of memory",

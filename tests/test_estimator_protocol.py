@@ -119,7 +119,7 @@ POLICIES = {
     "StaD": fc.StaD,
 }
 ALIKE = ("MaxInP", "MaxPairUCB", "StaD")
-"""Policies that ask of an estimator what others do: compiled, one of one's own serves the others."""
+"""Policies that call the same methods of an estimator as the others: compiled, they do without one's own."""
 EITHER = [
     (policy, estimator)
     for policy in POLICIES

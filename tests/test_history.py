@@ -231,7 +231,9 @@ def test_a_rater_that_no_table_can_hold_is_refused_when_it_is_given(rater):
         lambda: policy.update(duel, True, rater=rater),
         lambda: policy.update_batch([duel], [True], raters=[rater]),
     ):
-        with pytest.raises(ValueError, match=r"^rater is .*(whole characters are|64 bits, or a text, is) wanted$"):
+        with pytest.raises(
+            ValueError, match=r"^rater is .*(whole characters are|number from .*, or a text, is) wanted$"
+        ):
             give()
     assert snapshot(policy) == before
 

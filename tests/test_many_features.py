@@ -24,10 +24,9 @@ def a_stream(seed, m, d, norm=2.0):
     return contrasts, contrasts @ theta + rng.logistic(size=m) > 0.0
 
 
-@pytest.mark.parametrize("radius", ["auto", 5.0, None])
-def test_few_answers_without_a_ridge_are_followed_by_pushes(radius):
-    d = 60
-    contrasts, wins = a_stream(1, 6 * d, d)
+def solves_while_answers_are_few(seed, d, radius):
+    """How many solves a stream takes whose answers are learned one by one, and looked at each time."""
+    contrasts, wins = a_stream(seed, 6 * d, d)
     policy = fc.CoLSTIM(d, ridge=1.0, estimator=fc.MLE(ridge=0.0, radius=radius))
     progress, n_solves, n_explained = policy._state.memory.progress, 0, 0
     for n in range(1, 5 * d):
@@ -42,13 +41,21 @@ def test_few_answers_without_a_ridge_are_followed_by_pushes(radius):
             metric = np.abs(contrasts[:n]).max(axis=0) if radius == "auto" else 1.0
             assert np.linalg.norm(metric * theta) <= (20.0 if radius == "auto" else radius) * (1.0 + 1e-9)
         assert policy.estimate_status == "few-answers"
-    assert n_solves < d  # by growth alone some 45; each answer was solved before
     assert n_explained > 4.5 * d
     for k in range(5 * d - 1, 6 * d):
         policy.learn_and_predict(contrasts[k : k + 1], wins[k : k + 1])
         policy._refresh_estimate()
         assert policy.estimate_status != "few-answers"
         assert policy.estimate_status == "not-converged" or policy.audit() <= 1e-2
+    return n_solves
+
+
+@pytest.mark.parametrize("radius", ["auto", 5.0, None])
+def test_few_answers_without_a_ridge_are_followed_by_pushes(radius):
+    """Without a ball theta may grow until no pass settles; as a rule it does not, hence the median of some streams."""
+    d = 60
+    solves = [solves_while_answers_are_few(seed, d, radius) for seed in (1, 2, 3)]
+    assert np.median(solves) < d  # by growth alone some 45; each answer was solved before
 
 
 @pytest.mark.parametrize(("d", "ridge"), [(48, 0.0), (60, 1.0)])

@@ -13,6 +13,7 @@ import pytest
 import fastcolst as fc
 from fastcolst import reference
 from fastcolst.estimation import history as history_module
+from fastcolst.estimation.calibration import PRIOR, odds
 from fastcolst.estimation.history import History
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.mle import objective_of
@@ -111,6 +112,27 @@ def test_audits_of_a_simulation_stay_below_the_tolerance(name, d, tolerance):
     assert np.quantile(audits, 0.99) <= 1.0
     assert max(audits) <= (1.0 if d == 10 else 1.5)  # bench/ counts them: fewer than 0.1 % are above the tolerance
     assert max(audits) > 1e-3  # approximated indeed
+
+
+@pytest.mark.parametrize(("d", "size", "ridge"), [(49, 1e5, 1.0), (384, 1e4, 1.0), (33, 1e6, 1.0), (100, 1.0, 1e-10)])
+def test_an_answer_that_contradicts_others_to_the_same_long_contrast_is_learned(d, size, ridge):
+    """Two wins make the third answer's margin so certain that M knows next to nothing of it."""
+    policy, arm = fc.CoLSTIM(d, ridge=ridge, rng=0), np.full(d, size)
+    policy.learn(np.tile(arm, (3, 1)), np.zeros((3, d)), outcomes=[1, 1, 0])
+    assert policy.probability(arm, 0.0 * arm) == pytest.approx(2 / 3, abs=0.01)
+    assert policy.estimate_status == "interior" and policy.audit() <= 0.01
+
+
+def test_an_audit_that_finds_no_maximum_says_so():
+    rng = np.random.default_rng(3)
+    contrasts, wins = a_log(rng, 500, a_theta(rng, 3, 1.0), fc.BradleyTerry())
+    policy = fc.CoLSTIM(3, estimator=FINE)
+    policy._learn_log(contrasts, wins, np.empty(0))
+    steps, memory = policy._rule.estimator, policy._state.memory
+    memory.theta[:] += 1.0
+    assert steps.audit(policy._rule.model, memory) > 1.0
+    hurried = steps._replace(settings=steps.settings._replace(most_passes=1))
+    assert math.isnan(hurried.audit(policy._rule.model, memory))
 
 
 def test_an_audit_sees_a_theta_that_is_off():
@@ -616,7 +638,7 @@ def test_a_history_grows_by_what_the_system_grants(monkeypatch):
         (too_much, 2**18, 2 + 2**18 // (4 * 520 * 8)),
         (too_much, too_much, 2 + 3),
     ):
-        monkeypatch.setattr(history_module, "MOST_GROWTH", most)
+        monkeypatch.setattr(history_module, "GROWTH", most)
         monkeypatch.setattr(history_module, "LEAST_GROWTH", least)
         grown = history.grown(1100)
         assert len(grown.blocks) == len(grown.owned) == n_blocks
@@ -774,6 +796,30 @@ def drifting_streams(kind, rng, n, d):
     elif kind == "certain answers":
         margins *= 30.0
     return contrasts, margins + rng.logistic(size=n) > 0.0
+
+
+def odds_by_axes(memory):
+    """What :func:`odds` is, along the axes in which H_0 and H are both diagonal."""
+    test, found = memory.calibration, [0.0]
+    for k, end in enumerate((memory.factor, test.starts[0])):
+        start, (squares, curvatures) = test.starts[k], test.spreads[k]
+        growth = np.linalg.solve(end.T, start.T)
+        values, axes = np.linalg.eigh(growth.T @ growth)
+        known = max(1.0, squares / curvatures) * (values - 1.0)
+        along = axes.T @ (start @ test.scores[k])
+        found.append(np.sum(along**2 / (PRIOR + known) - np.log1p(known / PRIOR)))
+    return max(found)
+
+
+@pytest.mark.parametrize("d", [1, 4, 60])
+@pytest.mark.parametrize("kind", ["plain", "preferences turn", "features in small units", "certain answers"])
+def test_the_odds_against_theta_are_those_along_the_axes_of_its_information(kind, d):
+    rng = np.random.default_rng(8)
+    contrasts, wins = drifting_streams(kind, rng, 3_000, d)
+    policy = fc.CoLSTIM(d, estimator=fc.OnlineNewton(history=0), ridge=1.0, rng=1)
+    for n in learned(policy, contrasts, wins, [300, 700, 1_000, 1_000]):
+        memory = policy._state.memory
+        assert odds(memory) == pytest.approx(odds_by_axes(memory), rel=1e-9, abs=1e-7), n
 
 
 def asked(policy, rng, n_rounds):

@@ -18,12 +18,12 @@ ESTIMATORS = {
     "online-newton, at its start": fc.OnlineNewton(history=1000),
     "online-newton, past its start": fc.OnlineNewton(history=20),
 }
-COMPILED = "online-newton-bradley-terry"
-"""With which other tests compile each policy too."""
+COMPILED = ("online-newton", "bradley-terry")
+"""The estimator and the model with which other tests compile each policy too."""
 
 
 def a_case(cls: Any, settings: dict[str, Any], name: str, is_compiled: bool) -> Any:
-    """A case of the test below, which compiled kernels pass too or not."""
+    """A case of the test below, skipped with compiled kernels unless ``is_compiled``."""
     skip = pytest.mark.skipif(JIT and not is_compiled, reason="compiled, one of each policy is enough")
     return pytest.param(cls, settings, id=name, marks=skip)
 
@@ -40,15 +40,11 @@ def policies():
             for model, (comparison, _, _) in MODELS.items():
                 settings = {"horizon": HORIZON, "comparison": comparison, "estimator": ours, "exploration_rounds": 10}
                 given = taken_by(cls, {"n_features": D, **settings})
-                yield a_case(
-                    cls, given, f"{name}-{estimator}-{model}", (estimator, model) == ("online-newton", "bradley-terry")
-                )
+                yield a_case(cls, given, f"{name}-{estimator}-{model}", (estimator, model) == COMPILED)
     stages = {"n_features": D, "horizon": HORIZON, "exploration_rounds": 10, "n_arms": N}
     for cls in (fc.SupCoLSTIM, fc.StaD):
         for estimator, ours in ESTIMATORS.items():
-            yield a_case(
-                cls, {**stages, "estimator": ours}, f"{cls.__name__}-{estimator}", estimator == "online-newton"
-            )
+            yield a_case(cls, {**stages, "estimator": ours}, f"{cls.__name__}-{estimator}", estimator == COMPILED[0])
     for cls in (*(cls for cls, _ in SAMPLERS.values()), fc.UniformPairs):
         for settings in ({}, {"n_arms": N}, {"n_features": D}):
             yield a_case(cls, settings, f"{cls.__name__}-{'-'.join(settings)}", "n_arms" in settings)
@@ -56,7 +52,7 @@ def policies():
 
 @pytest.mark.filterwarnings("ignore:.*(drifting|comparisons):UserWarning")
 @pytest.mark.parametrize(("cls", "settings"), [*policies()])
-def test_saved_loaded_and_continued_is_never_stopped(cls, settings, tmp_path):
+def test_a_policy_saved_and_loaded_on_the_way_ends_as_one_never_stopped(cls, settings, tmp_path):
     """With every estimator and model: during the exploration, after it, and many times on the way."""
     policy, stopped = cls(**settings, rng=3), cls(**settings, rng=3)
     waiting: list[str] = []

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from fastcolst.kernels.special import half_turn, log
+from fastcolst.kernels.special import erfcx, half_turn, log
 
 
 @numba.njit
@@ -65,3 +65,11 @@ def test_kernels_have_the_bits_of_python():
     half_turns(t, cosines, sines)
     assert out.tobytes() == log(x).tobytes() == np.array([log(value) for value in x]).tobytes()
     assert [cosines.tobytes(), sines.tobytes()] == [part.tobytes() for part in half_turn(t)]
+
+
+@pytest.mark.jit
+def test_erfcx_of_arrays_compiles_nothing():
+    with numba.core.event.install_recorder("numba:compile") as recorder:
+        for shape in ((), (3,), (2, 3)):
+            erfcx(np.ones(shape))
+    assert not recorder.buffer

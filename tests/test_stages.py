@@ -108,7 +108,7 @@ def check_equal(policy, other):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_object_fused_loop_and_reference_choose_the_same_duels(name, model):
-    if JIT and ([*POLICIES].index(name) + [*MODELS].index(model)) % 3 == 0:
+    if JIT and (name, model) in {("SupCoLSTIM", "bradley-terry"), ("StaD", "exponential")}:
         pytest.skip("compiled, two models of each policy are enough")
     horizon = rounds(3000, 300)
     policy, twin = a_pair(name, horizon, model=model)

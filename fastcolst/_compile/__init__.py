@@ -5,7 +5,7 @@ Eight decorators serve the whole package:
 ``helper``
     a function called by kernels; compiled into its callers, never cached by itself.
 ``formula``
-    a helper of arithmetic alone, which Python evaluates as it is, of whole arrays as well.
+    a helper of arithmetic alone; Python calls it as it is, with numbers or whole arrays.
 ``as_written``
     a helper whose every operation rounds as it is written: the same bits on every machine and without the JIT.
 ``in_loops``

@@ -85,12 +85,17 @@ def formula(function: F) -> F:
 
     A :func:`helper` would be compiled for each number of dimensions, in every process.
     """
+    return _beside(function, function)
+
+
+def _beside(function: F, compiled: Callable[..., Any], **flags: Any) -> F:
+    """What Python calls as it is, and kernels as ``compiled``."""
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
         return function(*arguments)
 
-    overload_in_kernels(call, lambda *_: function)
+    overload_in_kernels(call, lambda *_: compiled, **flags)
     return call  # type: ignore[return-value]
 
 
@@ -108,16 +113,7 @@ def in_loops(loops: Callable[..., Any]) -> Callable[[F], F]:
 
     Both round every operation as it is written, and give the same bits.
     """
-
-    def decorate(function: F) -> F:
-        @functools.wraps(function)
-        def call(*arguments: Any) -> Any:
-            return function(*arguments)
-
-        overload_in_kernels(call, lambda *_: loops, **EXACT)
-        return call  # type: ignore[return-value]
-
-    return decorate
+    return lambda function: _beside(function, loops, **EXACT)
 
 
 def summation(function: F) -> F:
@@ -127,13 +123,7 @@ def summation(function: F) -> F:
     """
     if numba.config.DISABLE_JIT:
         return function
-
-    @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        return function(*arguments)
-
-    overload_in_kernels(call, lambda *_: function, fastmath=FLAGS["fastmath"] | {"reassoc"})
-    return call  # type: ignore[return-value]
+    return _beside(function, function, fastmath=FLAGS["fastmath"] | {"reassoc"})
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -77,7 +77,7 @@ EXAMPLES = {
     ),
     "tune": (
         "fastcolst tune --scenario hard --arms 20 --features 5 --horizon 3000 --out tune.png",
-        "fastcolst tune answers.csv --first 'a_*' --second 'b_*' --outcome winner --arms 10 --grid width_scale=0.5,1,2",
+        "fastcolst tune matches.npz --arms 10 --grid width_scale=0.5,1,2",
     ),
     "warmup": ("fastcolst warmup --policies CoLSTIM --estimators mle,sgd --comparisons bradley-terry",),
     "cache": ("fastcolst cache", "fastcolst cache clear"),

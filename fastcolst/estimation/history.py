@@ -19,11 +19,13 @@ ROWS = 512
 """Comparisons in a block: kernels run over whole blocks, which hold them by coordinate."""
 
 PITCH = ROWS + 8
-"""Numbers from one coordinate to the next in a block: a line of the cache more, or all would have one place there."""
+"""Numbers from one coordinate to the next in a block: a line of the cache more than the rows, since at a power of two
+all coordinates of a comparison would fall into one set of the cache."""
 
 LEAST_GROWTH = 2**26
-MOST_GROWTH = LEAST_GROWTH if sys.platform == "win32" else 2**30
-"""Bytes by which an outgrown pool grows at least, and where it is granted: Windows counts memory that is not used."""
+GROWTH = LEAST_GROWTH if sys.platform == "win32" else 2**30
+"""Bytes by which an outgrown pool grows at least: the first where the second is refused, and on Windows, which counts
+memory that is not used."""
 
 
 class History(NamedTuple):
@@ -98,7 +100,7 @@ class History(NamedTuple):
             return self
         if self.used[0] == 0:
             return self._resized(n + more)
-        most, least = (growth // self.blocks[0].nbytes for growth in (MOST_GROWTH, LEAST_GROWTH))
+        most, least = (growth // self.blocks[0].nbytes for growth in (GROWTH, LEAST_GROWTH))
         return self._resized(n + max(more, 3 * n, most), n + max(more, least), n + more)
 
     def snapshot(self) -> Self:
@@ -165,6 +167,7 @@ def _on_cache_lines(shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _restored(*fields: Any) -> History:
+    """A pickled history, with the room that it had."""
     *kept, capacity = fields
     return History(*kept)._resized(capacity, max(1, len(kept[0])))
 

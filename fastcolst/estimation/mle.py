@@ -17,7 +17,7 @@ from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.prediction import answers_are_few, pass_is_due
 from fastcolst.estimation.protocol import FULL, KEPT, LEARNED
 from fastcolst.estimation.push import keep, learn_by_push
-from fastcolst.estimation.records import INTERIOR, STATUSES, Evidence, Settings
+from fastcolst.estimation.records import INTERIOR, NOT_CONVERGED, STATUSES, Evidence, Settings
 from fastcolst.estimation.retraction import rows_of, without
 from fastcolst.estimation.sets import note_choice
 from fastcolst.estimation.words import SCORES, number_of, radius_of, ridge_of, score_of, stands_for
@@ -163,15 +163,21 @@ class MLESteps(NamedTuple):
         solve(plain(objective_of)(self, model), self.settings, memory, self.tolerance)
 
     def audit(self, model: Any, memory: Evidence) -> float:
-        """Distance of theta from the exact maximum, in standard errors; a solve from theta, O(n d^2) a pass."""
+        """Distance of theta from the exact maximum, in standard errors; nan if a solve from theta does not find it.
+
+        O(n d^2) a pass.
+        """
         exact = memory._replace(
             theta=memory.theta.copy(),
             factor=np.zeros_like(memory.factor),
             features=memory.features.copy(),
             progress=memory.progress.copy(),
         )
-        penalised = maximise(plain(objective_of)(self, model), self.settings, exact, EXACT)
-        return distance(memory.theta, exact.theta, penalised)
+        for wanted in (EXACT, 0.01 * self.tolerance):  # of huge features rounding keeps the first from being reached
+            penalised = maximise(plain(objective_of)(self, model), self.settings, exact, wanted)
+            if exact.progress["status"] != NOT_CONVERGED:
+                return distance(memory.theta, exact.theta, penalised)
+        return math.nan
 
 
 @stands_for(MLESteps)

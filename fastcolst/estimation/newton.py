@@ -22,6 +22,7 @@ from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
 __all__ = ["distance", "maximise", "solve"]
 
 NOTHING = np.empty((0, 0))
+"""In place of an information that is not wanted."""
 
 SHORTEST_CUT = 0.1
 """The least share to which a step is cut back at once."""
@@ -96,7 +97,10 @@ def maximise(objective: Objective, settings: Settings, evidence: Evidence, toler
 def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
     objective: Objective, settings: Settings, evidence: Evidence, goal: float
 ) -> Array:
-    """Pass by pass towards the maximum, to the goal in standard errors; then note how things stand."""
+    """Make passes until theta is within the goal, in standard errors, of the maximum, and note how things stand.
+
+    Returns M = H + mu D^2 of the last step, (d, d).
+    """
     radius, metric, unit = objective.radius, _metric(objective, evidence), _unit(objective.model)
     features, start = evidence.features, Progress(*evidence.progress.item())
     scales, built = features["scale"], features["built"].copy()
@@ -129,8 +133,8 @@ def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
             kappa = _learned_kappa(settings, start, last.decrement, third)
             near = last.decrement <= 1.0 and predicted < math.inf
         reach = _length(last.step, scales)
-        sure_kappa = kappa if near else max(settings.first_kappa, kappa)
-        remaining = sure_kappa * last.decrement * unit * (reach + 0.5 * _length(theta - built, scales))
+        cautious_kappa = kappa if near else max(settings.first_kappa, kappa)
+        remaining = cautious_kappa * last.decrement * unit * (reach + 0.5 * _length(theta - built, scales))
         if 0.0 < ratio < 1.0:
             remaining = min(remaining, last.decrement * ratio / (1.0 - ratio))
         inside = renew or _length(theta + last.step, metric) <= radius
@@ -145,8 +149,8 @@ def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
             last, slope_before = last._replace(step=np.zeros_like(theta)), 0.0  # the same point, with its information
         trust = max(settings.longest_step / unit, 2.0 * _length(theta, scales))
         fraction = trust / reach if reach > trust else 1.0
-        is_old_enough = since_renewal + 1 >= most_old or last.multiplier > 0.0 or ratio > MOST_LEFT
-        renew = is_old_enough or last.decrement > LONGEST_LAST_STEP or fraction < 1.0 or not slope_before > 0.0
+        must_renew = since_renewal + 1 >= most_old or last.multiplier > 0.0 or ratio > MOST_LEFT
+        renew = must_renew or last.decrement > LONGEST_LAST_STEP or fraction < 1.0 or not slope_before > 0.0
     if last.factor is not evidence.factor:
         evidence.factor[:] = last.factor
     if settled:  # where H is nearly singular the step is not exact enough to stay on the ball

@@ -19,7 +19,7 @@ from fastcolst.estimation.objective import Objective
 __all__ = ["gradient_and_information", "pass_over"]
 
 MANY = 200
-"""With more features the information is BLAS's to sum up: of 384 in half the time."""
+"""Features beyond which BLAS sums up the information: of 384 that takes half the time."""
 
 
 @functools.singledispatch
@@ -34,6 +34,7 @@ def pass_over(history: Any, objective: Any, theta: Any, gradient: Any, informati
 
 
 def _pass_by_blas(history: History, objective: Objective, theta: Any, gradient: Any, information: Any) -> int:
+    """As :func:`gradient_and_information`; dsyrk sums up the information, n d^2 / 2 multiply-adds."""
     from scipy.linalg.blas import dsyrk  # a tenth of a second, which few features need not pay
 
     gradient[:] = information[:] = 0.0

@@ -13,10 +13,10 @@ order; in standard errors, the norm of M^-1,
 The fields of :class:`fastcolst.estimation.records.Progress` from which the error is predicted:
 
     moved       |Delta|_M
-    reach       bound of u max_k |z_k'Delta|: u times the smaller of sqrt(leverage/n) |Delta|_M, with the largest
-                n z'M^-1 z that a push has seen, and sqrt(sum (max|z_k| Delta_k)^2): leverages of days when answers were
-                certain say nothing of others. No push sees those that a cold start solves: without a ridge their w
-                z'M^-1 z add up to d, with w up to u^2/4, so that 4 d/u^2 is the least that counts
+    reach       bound of u max_k |z_k'Delta|: u times the smaller of sqrt(leverage/n) |Delta|_M and
+                sqrt(sum (max|z_k| Delta_k)^2)
+    leverage    the largest n z'M^-1 z that a push has seen. No push sees the comparisons that a cold start solves:
+                without a ridge their w z'M^-1 z add up to d, and w is at most u^2/4, so that 4 d/u^2 is the least
     from_built  u |anchor - built|, where built is the theta at which the information was computed: curvatures are off
                 by first order there. It bounds margins far more loosely than reach does, and counts for half
     remaining   what the last pass left; inf after a push longer than one standard error
@@ -32,8 +32,8 @@ movement is a poorer guide to the next, hence 2/d.
 
 All this holds for comparisons like those before. One of a new kind moves theta in a direction of which M knew little,
 and then a large share of the movement comes back as curvature. While comparisons are alike returned/walked is d/n for
-one of them, and half of the history's growth for many. Beyond ``most_returned``, and of many features 3 d/n more, since
-they take long to become few beside n, nothing is predicted, and a pass is due.
+one of them, and half of the history's growth for many. Beyond ``most_returned``, and of more than 48 features
+3 d/n more, since it takes long until d/n is small, nothing is predicted, and a pass is due.
 """
 
 from __future__ import annotations

@@ -16,8 +16,11 @@ __all__ = ["implicit_slope", "keep", "learn_by_push", "push", "unlearn"]
 
 LONGEST_PUSH = 1.0
 """Standard errors. How far off a longer step is nobody knows: a pass is due."""
+FARTHEST_PUSH = 10.0
+"""In units of margins, the longest way of one by a push: curvatures differ by e^10 there. Where features are large
+beside the prior a longer one may be short in standard errors, by an information that holds no more: a pass is due."""
 SMALLEST = 1e-300
-"""Of this a logarithm can be taken."""
+"""The least slope that is tried while the bracket still begins at 0, of which there is no geometric mean."""
 
 
 @helper
@@ -84,8 +87,8 @@ def push(  # noqa: C901 - one step, in the order of its formulas
     its halves: two steps would walk to and fro, and the way back would not show how far the first was off. With
     v = M^-1 z~ and q = z~'v, the slope s at the new theta + s v solves s = weight S(e + q s). Then theta += s v, and
     the curvature at the new margin enters M. On the boundary v is made tangent to the ball. Returns False, and leaves
-    theta and the multiplier as they are, when the step would lead out of the ball or off its boundary. The factor may
-    hold the comparison already, so that a solve must come next.
+    theta and the multiplier as they are, when a number overflows or the step would lead out of the ball or off its
+    boundary. The factor may hold the comparison already, so that a solve must come next.
 
     O(d^2).
     """
@@ -130,7 +133,7 @@ def push(  # noqa: C901 - one step, in the order of its formulas
         return False
     progress.leverage = max(progress.leverage, progress.learned * own / (1.0 + w * own))
     progress.walked += size * size
-    if size > LONGEST_PUSH:
+    if size > LONGEST_PUSH or progress.unit * s * q > FARTHEST_PUSH:
         progress.remaining = np.inf
     way = _move(theta, features, v, contrast)
     progress.returned += w * way * way
@@ -238,10 +241,10 @@ def implicit_slope(objective: Any, e: float, q: float, share: float) -> tuple[fl
 
     S(e) is the slope of :func:`pull`, which must not be negative.
 
-    A step that does not end strictly inside the bracket, or is not half as long as the last, gives way to a halving of
-    the logarithms of the bracket: s may be tiny beside S(e), and where S has a kink Newton's method alone may go to and
-    fro for ever. A last step of Newton's is not followed by another look at the curvature when, as far as the last two
-    tell, it would matter less than 1e-13 of the information.
+    A step that does not end strictly inside the bracket, or is more than half as long as the last, gives way to the
+    geometric mean of the bracket's ends: s may be tiny beside S(e), and where S has a kink Newton's method alone may
+    oscillate for ever. A last step of Newton's is not followed by another look at the curvature when, as far as the
+    last two tell, it would matter less than 1e-13 of the information, which 5,000 answers do not add up to 1e-10.
     """
     low, shrinking = 0.0, 0.5
     high, w = pull(objective, e, share)
@@ -264,7 +267,7 @@ def implicit_slope(objective: Any, e: float, q: float, share: float) -> tuple[fl
             settled = size <= 1e-3 * s and q * np.abs(w - before) * size <= 1e-13 * last
         elif low > 0.0:
             step = s - np.sqrt(low) * np.sqrt(high)
-        else:  # of zero there is no logarithm
+        else:  # the bracket begins at 0: a half of its end, then a quarter, a sixteenth, and so on
             step = s - max(SMALLEST, shrinking * high)
             shrinking *= shrinking
         s -= step

@@ -93,7 +93,7 @@ class Progress(NamedTuple):
 
     @classmethod
     def new(cls, settings: Settings) -> Self:
-        """Of an estimate that nothing was learned for."""
+        """The progress of an estimate that has learned nothing."""
         return cls(*(0,) * 7, 1.0, 0.0, 0.0, settings.first_kappa, *(0.0,) * 8)
 
 

@@ -13,7 +13,7 @@ from fastcolst._checks import brief, looked_at, outcome, positive_numbers
 from fastcolst._compile import direct
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW
-from fastcolst.policies.counting import Counted, Counting
+from fastcolst.policies.counting import Counted, Counting, copies
 from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import learn_answer
 from fastcolst.policies.learned import Learned
@@ -236,7 +236,7 @@ class Answering(Counting):
         self._end_interrupted()
         counted = self._counted
         if counted is not None:
-            self._counted = [matrix.copy() for matrix in counted]
+            self._counted = copies(counted)
         n_noted = len(self._learned.rounds)
         return Kept(snapshot(self._state), self._largest, self._learned, n_noted, self._is_noted, counted)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._checks import as_array, brief, count, looked_at
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.policies.arms import Arms, arms_of
-from fastcolst.policies.counting import Counting
+from fastcolst.policies.counting import Counting, copies
 from fastcolst.policies.duel import Asked, Duel
 from fastcolst.policies.kernels import Buffers
 from fastcolst.policies.pending import Pending
@@ -20,7 +20,7 @@ from fastcolst.policies.pending import Pending
 __all__ = ["Batches", "batch_size"]
 
 MOST_DUELS = 1_000_000
-"""At once: more would fill the memory before anybody could answer."""
+"""The most that are chosen in one call: more would fill the memory before anybody could answer."""
 
 
 class Batches(Counting):
@@ -90,7 +90,7 @@ class Batches(Counting):
         drawn = self._buffers.drawn_for.copy(), self._buffers.raw.copy()
         book = self._pending.kept()
         if self._counted is not None:
-            self._counted = [matrix.copy() for matrix in self._counted]  # to go back to the other
+            self._counted = copies(self._counted)  # the old ones stay as they are, to go back to
         try:
             self._pending.begin_copies()
             chosen = self._choose_all(rounds)
@@ -147,7 +147,7 @@ def batch_size(size: Any) -> int:
     """How many duels to choose at once, checked."""
     n_duels = count("size", size)
     if n_duels > MOST_DUELS:
-        raise ValueError(f"size is {n_duels}; at most {MOST_DUELS} duels at once are wanted")
+        raise ValueError(f"size is {n_duels:,}; at most {MOST_DUELS:,} duels at once are wanted")
     return n_duels
 
 

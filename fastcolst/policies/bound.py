@@ -268,8 +268,9 @@ class BoundArms:
                 found = arm if places is None else looked_at(places.get, arm)
                 place = looked_at(lambda value: count("arms", value, lowest=0), found)
                 if place is None or place >= n or not kept[place]:
-                    wanted = "a key of theirs" if self._keys else f"an index below {n}"
-                    raise ValueError(f"arms[{number}] is {brief(arm)}, not there or named twice; {wanted} is wanted")
+                    why = "which is not there" if place is None or place >= n else "named before"
+                    wanted = "a key of a bound arm" if self._keys else f"an index below {n}"
+                    raise ValueError(f"arms[{number}] is {brief(arm)}, {why}; {wanted}, each once, is wanted")
                 kept[place] = False
             rest = n - len(listed)
             if not listed:

@@ -66,7 +66,8 @@ class Copied(Counting):
         Parameters
         ----------
         worker : int or str
-            Names the stream: the same fork of the same policy draws the same numbers. A number has 64 bits at most.
+            Names the stream: the same fork of the same policy draws the same numbers. A number is from
+            -2^63 to 2^63 - 1.
 
         Raises
         ------
@@ -88,7 +89,7 @@ class Copied(Counting):
         given = plain_text(worker)
         name: int | str | None = whole_number(worker) if given is None else given
         if name is None or name == "" or (isinstance(name, int) and not -(2**63) <= name < 2**63):
-            raise ValueError(f"worker is {brief(worker)}; a whole number of 64 bits at most or a text is wanted")
+            raise ValueError(f"worker is {brief(worker)}; a whole number from -2^63 to 2^63 - 1 or a text is wanted")
         with self._lock:
             twin = deepcopy(self)
         last = twin._chosen.item()

@@ -27,16 +27,22 @@ from fastcolst.policies.robust import trust_entry
 from fastcolst.policies.shown import AskedSet
 from fastcolst.policies.simulated import Simulated
 
-__all__ = ["Counted", "Counting"]
+__all__ = ["Counted", "Counting", "copies"]
 
 Counted = list[NDArray[np.float64]]
-"""Arrays like those of ``_matrices_of``, in which all pairs that wait are counted; changed in place."""
+"""M, its factor and perhaps that of H, see ``_matrices_of``, with all pairs that wait counted in; changed in place."""
+
+
+def copies(matrices: Counted) -> Counted:
+    """The same matrices in arrays of their own."""
+    return [matrix.copy() for matrix in matrices]
 
 
 class CountedState(NamedTuple):
-    """The policy's state, with other matrices in the places of its own.
+    """The policy's state with the counted matrices in place of its own, kept until one of the two is another object.
 
-    matrices, base: what it was made of. state, agent: for :func:`fastcolst.policies.kernels.choose`.
+    matrices, base: the counted matrices, and the policy's state. state, agent: what they make together, and what
+    chooses by it.
     """
 
     matrices: Counted
@@ -97,12 +103,12 @@ class Counting(Simulated):
     def _with_waiting(self, state: Any) -> Counted:
         """The matrices of a state whose theta is up to date, copies in which the pairs that wait are counted."""
         own = self._matrices_of(state)
-        matrices = [matrix.copy() for matrix in own]
+        matrices = copies(own)
         self._count_beside(_replaced(state, own, matrices), self._pending.waiting(), 1.0)
         return matrices
 
     def _with_counted(self, counted: Counted) -> CountedState:
-        """The state with what was counted, made once for each of the two."""
+        """The policy's state with the counted matrices in place of its own."""
         made = self._counted_state
         if made is None or made.matrices is not counted or made.base is not self._state:
             state = _replaced(self._state, self._matrices_of(self._state), counted)
@@ -155,7 +161,7 @@ class Counting(Simulated):
         return counted
 
     def _counted_after(self, counted: Counted | None, asked: Asked, times: float) -> Counted | None:
-        """What is counted when a pair counts so many times more, or less; None where all must be added up anew."""
+        """What is counted when a pair counts so many times more (less, if negative); None: add all up anew."""
         if counted is None or times == 0.0:
             return counted
         if self._is_informed and times < 0.0:
@@ -190,7 +196,7 @@ class Counting(Simulated):
         ]
         if not all(np.isfinite(matrix).all() for matrix in matrices):
             raise ValueError("its counted pairs have a number that cannot be; finite ones are wanted")
-        self._counted = [matrix.copy() for matrix in matrices]
+        self._counted = copies(matrices)
 
     # --- what policies with an estimate know ----------------------------------------------------------------
 
@@ -203,7 +209,10 @@ class Counting(Simulated):
         return None
 
     def _count_beside(self, state: Any, duels: list[Asked], times: float) -> bool:
-        """Count duels so many times in a state's matrices; for -1 take one out, False where that would cost digits."""
+        """Add so many times each duel's z z' to a state's matrices.
+
+        A negative number takes as much of a single duel out; False, and nothing is changed, where that costs digits.
+        """
         return True
 
     if TYPE_CHECKING:  # what a policy has besides

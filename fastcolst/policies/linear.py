@@ -25,6 +25,7 @@ from fastcolst.policies.kernels import Buffers, agent_is_stale, decoded, learn_l
 from fastcolst.policies.learned import Remembering
 from fastcolst.policies.lock_in import FEW_LOOKS, LATER_EVERY, LEAST_LOOKS, LOCKED_IN, is_justified
 from fastcolst.policies.mapped import Mapped
+from fastcolst.policies.policy import STATUS_ROUNDS
 from fastcolst.policies.position import PositionAdvantage, advantage_of, shown_first
 from fastcolst.policies.state import LinearState, end_exploration, linear_state
 from fastcolst.policies.status import SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE, STATUS_WARNINGS
@@ -341,7 +342,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         return float(out[0]) if ndim == 1 else out
 
     def audit(self) -> float:
-        """Distance of theta from the exact estimate, in standard errors.
+        """Distance of theta from the exact estimate, in standard errors; nan where that cannot be found.
 
         Raises
         ------
@@ -396,10 +397,12 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
     def _note_status(self) -> None:
         self._note_lock_in()
         self._note_concavity()
-        if self._warned_status:
+        d = len(self._state.memory.theta)
+        is_its_turn = (self._chosen.item() + 1) // STATUS_ROUNDS % max(1, d // STATUS_ROUNDS) == 0
+        if self._warned_status or not is_its_turn:  # of many features OnlineNewton's status takes as long as d rounds
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_counting(self._n_learned)
-        few = max(SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE * len(self._state.memory.theta))
+        few = max(SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE * d)
         # an estimator of one's own may have statuses of its own, whose meaning nobody here knows
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return

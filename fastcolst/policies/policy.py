@@ -332,8 +332,8 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
             times z z', :class:`fastcolst.SGD` goes so many times as far, and policies that count wins count so many.
             A whole weight is as many answers, but for SGD; of OnlineNewton see there. The exploration counts answers.
         rater : str or int, optional
-            Who answered, for :meth:`LinearPolicy.history`; only where the estimator keeps what it learns. A number has
-            64 bits at most.
+            Who answered, for :meth:`LinearPolicy.history`; only where the estimator keeps what it learns. A number is
+            from -2^63 to 2^63 - 1.
         winner : hashable
             Of a set: the best of its arms, by its key, or by its row where the contexts had no keys.
         ranking : sequence of these

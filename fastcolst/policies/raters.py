@@ -18,5 +18,5 @@ def checked_rater(rater: Any) -> str | int:
     if text is not None and not can_be_written(text):
         raise ValueError(f"rater is {brief(rater)}, which UTF-8 cannot write; whole characters are wanted")
     if not isinstance(name, str) and not -(2**63) <= name < 2**63:
-        raise ValueError(f"rater is {brief(rater)}; a whole number of 64 bits, or a text, is wanted")
+        raise ValueError(f"rater is {brief(rater)}; a whole number from -2^63 to 2^63 - 1, or a text, is wanted")
     return name

@@ -52,7 +52,7 @@ class Simulated:
     _at_once: Any
     """The agent where comparisons are learned as soon as they are known: in simulations, and from logs."""
     _counted_state: Any
-    """The agent where pairs that wait count; see :mod:`fastcolst.policies.counting`."""
+    """What chooses while pairs that wait count; None until it is needed. See :mod:`fastcolst.policies.counting`."""
     _direct_choose: Callable[..., int] | None
     _direct_learn: Callable[..., int] | None
     _answered: NDArray[np.int64]
@@ -67,9 +67,9 @@ class Simulated:
     _counts_pending: bool = False
     """Whether pairs that wait count in M; see :mod:`fastcolst.policies.counting`."""
     _is_plain: bool = True
-    """Whether neither of the two is so: an answer counts as it is given, and a pair when it is answered."""
+    """Whether answers count as they are given and pairs when they are answered: neither of the two is so."""
     _is_exploring: bool = False
-    """Whether pairs are still random for the sake of M, as the counters tell it: an attribute is read in no time."""
+    """Whether pairs are still random for the sake of M: a copy of what the counters say, which is read faster."""
 
     def _start(self, rule: Any, state: Any) -> None:
         """Go on with a state, which kernels know by a handle."""

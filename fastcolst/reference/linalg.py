@@ -11,17 +11,19 @@ PIVOT_TOLERANCE = 1e-12  # times d: smallest pivot, of the unit-diagonal M, that
 
 
 def invertible(gram: Floats) -> bool:
-    """Tell whether every pivot of the unit-diagonal-scaled matrix exceeds 1e-12 d."""
+    """Tell whether each feature keeps more than 1e-12 d of its own sum of squares, given all others.
+
+    That share is the reciprocal of the feature's element on the diagonal of the inverse, of M scaled to unit diagonal.
+    """
     d = len(gram)
-    if np.any(np.diag(gram) <= 0.0):
+    if not np.all(np.isfinite(gram)) or np.any(np.diag(gram) <= 0.0):
         return False
     scale = np.sqrt(np.diag(gram))
-    schur = gram / np.outer(scale, scale)
-    for k in range(d):  # schur[k, k] is the square of the Cholesky factor's k-th diagonal entry
-        if not schur[k, k] > PIVOT_TOLERANCE * d:
-            return False
-        schur = schur - np.outer(schur[:, k], schur[k, :]) / schur[k, k]
-    return True
+    values, axes = np.linalg.eigh(gram / np.outer(scale, scale))
+    if np.any(values <= 0.0):
+        return False
+    shares = 1.0 / np.sum(axes**2 / values, axis=1)
+    return bool(np.all(shares > PIVOT_TOLERANCE * d))
 
 
 def inverse(gram: Floats) -> Floats:
