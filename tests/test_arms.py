@@ -450,7 +450,7 @@ def test_a_warning_that_is_an_error_shows_nothing_and_is_not_said_again() -> Non
         (ROWS, None, r"size is None; for one pool of arms, \(5, 3\), a number is wanted"),
         (ROWS, 0, r"size is 0.*"),
         (ROWS, 2.5, r"size is 2.5.*"),
-        (ROWS, 2**33, r"size is 8589934592; at most 1000000 duels at once are wanted"),
+        (ROWS, 2**33, r"size is 8,589,934,592; at most 1,000,000 duels at once are wanted"),
         (np.zeros((2, 5, 3)), 2, r"size is 2; none is wanted"),
         (np.zeros((2, 5, 3)).tolist(), 2, r"size is 2; none is wanted"),
         (np.zeros((2, 5, 4)), None, r"contexts has .*4"),

@@ -544,7 +544,7 @@ def test_refusals_name_what_is_wanted_and_change_nothing() -> None:
         (lambda: arms.select(np.arange(6) < 1), "at least two are wanted"),
         (lambda: arms.select(np.zeros(6, bool)), "available has no arm"),
         (lambda: arms.select_batch(0), "size is 0"),
-        (lambda: arms.select_batch(2**33), "size is 8589934592; at most 1000000 duels"),
+        (lambda: arms.select_batch(2**33), "size is 8,589,934,592; at most 1,000,000 duels"),
         (lambda: arms.select_batch(3), "at most max_pending=2"),
         (lambda: arms.add(np.full((1, 3), np.inf)), r"contexts\[6, 0\] is inf"),
         (lambda: arms.add(np.ones((2, 2))), "2 features"),
