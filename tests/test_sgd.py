@@ -208,3 +208,13 @@ def test_predictions_are_the_same_in_extreme_units(size):
 def test_standardize_is_true_or_false(value):
     with pytest.raises(ValueError, match="SGD: standardize is"):
         fc.SGD(standardize=value)
+
+
+@pytest.mark.parametrize("d", [3, 200])
+def test_a_log_that_overshoots_is_told_at_once_of_however_many_features(d):
+    policy = fc.CoLSTIM(d, estimator="sgd", ridge=1.0, exploration_rounds=0, allow_self_duel=False, rng=1)
+    for _ in range(100):  # where no look at the estimate is due
+        policy.select(np.eye(2, d))
+    with pytest.warns(UserWarning, match="steps"):
+        policy.learn(np.full((4, d), 100.0), np.zeros((4, d)), outcomes=[1, 0, 1, 0])
+    assert policy.estimate_status == "overshooting"

@@ -209,7 +209,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
             self._note_exploration()
             self._note_concavity()
             if status(self._rule.estimator, self._state.memory) == "overshooting":  # of steps, not of how few there are
-                self._note_status()
+                self._note_estimate()
         except BaseException:  # Ctrl-C between two kernels, or a warning that was turned into an error, as well
             self._go_back(kept)
             raise
@@ -397,12 +397,16 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
     def _note_status(self) -> None:
         self._note_lock_in()
         self._note_concavity()
-        d = len(self._state.memory.theta)
-        is_its_turn = (self._chosen.item() + 1) // STATUS_ROUNDS % max(1, d // STATUS_ROUNDS) == 0
-        if self._warned_status or not is_its_turn:  # of many features OnlineNewton's status takes as long as d rounds
+        looks = (self._chosen.item() + 1) // STATUS_ROUNDS
+        if looks % max(1, len(self._state.memory.theta) // STATUS_ROUNDS) == 0:
+            self._note_estimate()  # of many features OnlineNewton's status takes as long as d rounds
+
+    def _note_estimate(self) -> None:
+        """Warn once of an estimate that is not what it should be."""
+        if self._warned_status:
             return
         word, n = status(self._rule.estimator, self._state.memory), self._n_counting(self._n_learned)
-        few = max(SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE * d)
+        few = max(SEPARABLE_ANSWERS, SEPARABLE_PER_FEATURE * len(self._state.memory.theta))
         # an estimator of one's own may have statuses of its own, whose meaning nobody here knows
         if word not in STATUS_WARNINGS or (word in {"boundary", "separated"} and n < few):
             return
