@@ -110,6 +110,8 @@ def test_what_a_policy_believes_of_a_dict_of_vectors_is_that_of_its_rows() -> No
         (7, r"keys is 7; a sequence of keys.* is wanted"),
         (["a", "b", [1], "d", "e"], r"keys\[2\] is \[1\], which cannot be hashed; .*wanted"),
         (["a", "b", "c", "b", "e"], r"keys\[3\] is 'b' as keys\[1\] is; .*wanted"),
+        (["a", float("nan"), "c", float("nan"), "e"], r"keys\[1\] is nan, which does not equal itself; .*wanted"),
+        (["a", "b", "c", "d", pd.NA], r"keys\[4\] is <NA>, which does not equal itself; .*wanted"),
     ],
 )
 def test_what_are_no_keys_is_refused(keys: Any, message: str) -> None:
@@ -119,6 +121,8 @@ def test_what_are_no_keys_is_refused(keys: Any, message: str) -> None:
         policy.select(ROWS, keys=keys)
     with pytest.raises(ValueError, match=r"keys is given and contexts is a dict.*wanted"):
         policy.select(dict(zip("vwxyz", ROWS, strict=True)), keys=list("abcde"))
+    with pytest.raises(ValueError, match=r"list\(contexts\)\[1\] is nan, which does not equal itself; .*wanted"):
+        policy.select(dict(zip(["v", float("nan"), *"xyz"], ROWS, strict=True)))
     assert snapshot(policy) == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
@@ -59,6 +60,7 @@ def keys_of(contexts: Any) -> Keys | None:
         keys = looked_at(tuple, contexts)
         if keys is None:
             raise ValueError(f"contexts is {brief(contexts)}, whose keys cannot be read; a dict of vectors is wanted")
+        _refuse_unequal("list(contexts)", keys)
         return keys
     index = looked_at(index_of, contexts)
     if index is None or (type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)):
@@ -110,7 +112,21 @@ def keys_of_their_own(name: str, listed: list[Any], cure: str = "") -> Keys:
                 f"{name}[{place}] is {brief(key)} as {name}[{places[key]}] is; a key of its own is wanted for "
                 f"each{cure}"
             )
+    _refuse_unequal(name, listed)
     return tuple(listed)
+
+
+def _refuse_unequal(name: str, keys: Sequence[Any]) -> None:
+    """Refuse keys that do not equal themselves, such as nan: they could not be found again, and would not be missed."""
+    for place, key in enumerate(keys) if not looked_at(_equal_themselves, keys) else ():
+        if not looked_at(_equal_themselves, [key]):
+            raise ValueError(
+                f"{name}[{place}] is {brief(key)}, which does not equal itself; a text, a number or a tuple is wanted"
+            )
+
+
+def _equal_themselves(keys: Sequence[Any]) -> bool:
+    return all(map(operator.eq, keys, keys))
 
 
 def available_rows(value: Any, n_arms: int, labels: Sequence[Hashable] | None = None) -> NDArray[np.int64]:
