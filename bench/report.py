@@ -121,6 +121,50 @@ def gain_of_threads(repeats: int) -> float:
     return min(seconds[1]) / min(seconds[2])
 
 
+TARGETS = {
+    "this processor": {},
+    "any with AVX2": {
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+bmi,+bmi2,+sse4.2,+popcnt,+lzcnt",
+    },
+    "any x86-64": {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
+}
+"""What kernels may be compiled for, by the settings of Numba."""
+
+SIMULATED = """
+import sys, time, fastcolst as fc
+estimator, n_features, rounds = {estimator!r}, {n_features}, {rounds}
+policy, scenario = {{"CoLSTIM": fc.CoLSTIM(n_features, estimator=estimator)}}, fc.Scenario.hard(n_features=n_features)
+seconds = []
+for repeat in range(8):
+    start = time.process_time()
+    fc.simulate(policy, scenario, rounds, rng=1, threads=1)
+    seconds.append((time.process_time() - start) / rounds)
+print(min(seconds))
+"""
+
+
+def targets(repeats: int) -> list[tuple[str, ...]]:
+    """Seconds of a simulated round, n = 50, compiled for this processor and for simpler ones."""
+    rows = []
+    for estimator, n_features, rounds in (
+        ("sgd", 10, 20_000),
+        ("mle", 10, 20_000),
+        ("sgd", 50, 5_000),
+        ("mle", 50, 5_000),
+    ):
+        program = SIMULATED.format(estimator=estimator, n_features=n_features, rounds=rounds)
+        least = dict.fromkeys(TARGETS, np.inf)
+        for _ in range(repeats):
+            for target, settings in TARGETS.items():
+                least[target] = min(least[target], *in_new_process(program, **settings))
+        own, *others = least.values()
+        slower = (f"{per_round(other)}, {other / own:.2f} times" for other in others)
+        rows.append((f"{estimator}, d = {n_features}", per_round(own), *slower))
+        print("  ".join(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
 def growth(turns: int) -> dict[str, dict[str, dict[int, float]]]:
     """Microseconds of a simulated round against n, d and T, by estimator."""
     found: dict[str, dict[str, dict[int, float]]] = {}
@@ -182,16 +226,18 @@ SECTIONS: dict[str, tuple[str, Callable[[], Iterable[measures.Measure]]]] = {
     "refits": ("Beside fitting anew", measures.refits),
 }
 
+PARTS = [*SECTIONS, "growth", "processes", "targets"]
+
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("command", choices=["report"])
     parser.add_argument("folder", nargs="?", type=Path, default=Path("bench-report"), help="where to write")
-    parser.add_argument("--only", nargs="+", choices=[*SECTIONS, "processes", "growth"], help="these parts alone")
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="these parts alone")
     parser.add_argument("--turns", type=int, default=9, help="how often each figure is taken")
     options = parser.parse_args(arguments)
-    wanted = options.only or [*SECTIONS, "processes", "growth"]
+    wanted = options.only or PARTS
     options.folder.mkdir(parents=True, exist_ok=True)
     text, kept = ["# What a round costs", machine(), measures.__doc__ or ""], {}
     with threadpool_limits(1):
@@ -213,6 +259,9 @@ def main(arguments: Sequence[str]) -> int:
     if "processes" in wanted:
         kept["processes"] = processes(max(options.turns // 4, 1))
         text += ["## Processes", table(("What", "Figure", "Limit"), kept["processes"])]
+    if "targets" in wanted:
+        kept["targets"] = targets(max(options.turns // 3, 1))
+        text += ["## Simpler processors", table(("A simulated round, n = 50", *TARGETS), kept["targets"])]
     (options.folder / "report.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
     (options.folder / "report.json").write_text(json.dumps({"machine": text[1], **kept}, indent=1) + "\n", "utf-8")
     print(f"{options.folder / 'report.md'}")

@@ -7,6 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # those of two test processes spin on each other's processor
 
 import hypothesis
 import numba
@@ -28,6 +31,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or _PROFIL
 def rounds(jit: int, nojit: int) -> int:
     """How many rounds to play: `jit` with compiled kernels, `nojit` with interpreted ones."""
     return jit if JIT else nojit
+
+
+def everyday(is_so: bool) -> Any:
+    """Marks of a case that every run has interpreted, but compiled only if ``is_so``: others take a compiler's time."""
+    return () if is_so or not JIT else pytest.mark.slow
 
 
 FITTED = ("baseball", "citations", "flatlizards", "train_choice")

@@ -2,7 +2,7 @@
 
 A new policy or model joins by a line in ``twins``, a new estimator by a line in ``ESTIMATORS``. Every combination is
 played as interpreted Python. Compiled, where each costs seconds of compilation, a cover is played: every policy with
-every estimator, every estimator with every model; ``pytest -m "slow or not slow"`` plays all, each for 5,000 rounds.
+every estimator, every estimator with every model; ``pytest -m "slow or not slow"`` plays all, for 5,000 rounds each.
 Policies with stages have theirs in test_stages.py.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import JIT, rounds
+from conftest import JIT, everyday, rounds
 from inside import arrays, choice_and_draws, index_twin_of, information_of, stream_of
 from twins import INFORMED, LINEAR, MODELS, SAMPLERS, taken_by
 
@@ -51,11 +51,11 @@ class Estimator(NamedTuple):
 
 
 ESTIMATORS = {
-    "sgd": Estimator(lambda score: fc.SGD(score=score), None, FULL, (0, 120)),
+    "sgd": Estimator(lambda score: fc.SGD(score=score), None, 2000, (0, 120)),
     "online-newton": Estimator(
         lambda score: fc.OnlineNewton(history=0, score=score),
         lambda model, score: reference.OnlineNewton(model, history=0, score=score),
-        *(FULL, (0, 120)),
+        *(2000, (0, 120)),
     ),
     "mle": Estimator(
         lambda score: fc.MLE(1e-9, score=score),
@@ -84,7 +84,8 @@ def combinations():
     for policy, (name, how), (model, (_, _, scores)) in itertools.product(SEEING, ESTIMATORS.items(), MODELS.items()):
         if policy in INFORMED and name == "sgd":
             continue
-        marks = () if model == cover_model(policy, name) or not (JIT or how.given) else pytest.mark.slow
+        in_cover = model == cover_model(policy, name)
+        marks = pytest.mark.slow if how.given and not in_cover else everyday(in_cover)
         found += [pytest.param(*(case := (policy, name, model, s)), id="-".join(case), marks=marks) for s in scores]
     return found
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import JIT
+from conftest import everyday
 
 import fastcolst as fc
 from fastcolst.estimation import protocol
@@ -120,11 +120,11 @@ POLICIES = {
 }
 ALIKE = ("MaxInP", "MaxPairUCB", "StaD")
 """Policies that call the same methods of an estimator as the others: compiled, they do without one's own."""
+ONES_OWN = [pytest.param(policy, marks=everyday(policy not in ALIKE)) for policy in POLICIES]
 EITHER = [
-    (policy, estimator)
+    pytest.param(policy, estimator, marks=everyday(not (policy in ALIKE and estimator == "one's own")))
     for policy in POLICIES
     for estimator in ESTIMATORS
-    if not (JIT and policy in ALIKE and estimator == "one's own")
 ]
 
 
@@ -170,7 +170,7 @@ def test_it_is_simulated_as_it_is_served(policy, estimator):
     assert fused.theta.tobytes() == ours.theta.tobytes() and fused.status == ours.status
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ONES_OWN)
 def test_an_estimator_of_ones_own_that_grows_learns_a_log_to_its_end(policy):
     rng, ours = np.random.default_rng(0), built(policy, Refitting())
     contrasts = rng.normal(size=(700, 3))
@@ -184,7 +184,7 @@ def test_an_estimator_of_ones_own_that_grows_learns_a_log_to_its_end(policy):
     assert all(np.all(np.isfinite(stage.theta)) for stage in stages)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ONES_OWN)
 def test_one_that_can_go_no_further_says_so_and_changes_nothing(policy):
     rng = np.random.default_rng(0)
     winners, losers = rng.normal(size=(2, 30, 3))

@@ -28,7 +28,7 @@ def run(tmp_path) -> Callable[..., str]:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
             [sys.executable, "-W", "error", str(ROOT / "examples" / name), *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},  # threads that wait spin
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import rounds
+from conftest import everyday, rounds
 from inside import arrays, information_of, interrupted, snapshot, state_of
 from test_contract import a_chunk, check_fused, follow
 from test_counting import check_late_answers
@@ -74,8 +74,14 @@ def play(policy: Any, n: int, seed: int = 0) -> list[fc.Duel]:
 
 
 @pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    ("name", "estimator"),
+    [
+        pytest.param(name, estimator, marks=everyday(i % len(ESTIMATORS) == j))
+        for i, name in enumerate(POLICIES)
+        for j, estimator in enumerate(ESTIMATORS)
+    ],
+)
 def test_the_same_duels_as_the_reference_however_played(name: str, estimator: str):
     ours, theirs, *horizons = ESTIMATORS[estimator]
     kind, plain = POLICIES[name]

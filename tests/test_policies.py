@@ -97,7 +97,7 @@ def follow(policy, twin, rng, chunk, *, delay=None):
 @pytest.mark.parametrize("d", [2, 10, 30])
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_object_fused_loop_and_reference_choose_the_same_duels(name, d):
-    n, horizon = 20, rounds(8_000, 200)
+    n, horizon = 20, rounds(4_000, 200)
     model, plain = DEFAULTS[name]
     options = {"n_arms": n, "horizon": horizon, "exploration_rounds": rounds(n * d, 2 * d)}
     policy = CoLSTIM(d, comparison=model, rng=3, **options)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import inside
 import numpy as np
 import pytest
-from conftest import JIT, rounds
+from conftest import everyday, rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -105,11 +105,17 @@ def check_equal(policy, other):
 # --- the same choices -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        pytest.param(
+            name, model, marks=everyday((name, model) in {("SupCoLSTIM", "exponential"), ("StaD", "thurstone")})
+        )
+        for name in POLICIES
+        for model in MODELS
+    ],
+)
 def test_object_fused_loop_and_reference_choose_the_same_duels(name, model):
-    if JIT and (name, model) in {("SupCoLSTIM", "bradley-terry"), ("StaD", "exponential")}:
-        pytest.skip("compiled, two models of each policy are enough")
     horizon = rounds(3000, 300)
     policy, twin = a_pair(name, horizon, model=model)
     fused, _ = a_pair(name, horizon, model=model)

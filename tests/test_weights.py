@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import JIT, rounds
+from conftest import everyday, rounds
 from hypothesis import given
 from hypothesis import strategies as st
 from inside import arrays, index_twin_of, snapshot, state_of
@@ -60,12 +60,16 @@ def known(policy):
 # --- against the reference ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(
+    ("name", "estimator", "model"),
+    [
+        pytest.param(*names, marks=everyday(len(set(places)) == 1))
+        for places, names in zip(
+            itertools.product(range(3), repeat=3), itertools.product(LINEAR, ESTIMATORS, MODELS), strict=True
+        )
+    ],
+)
 def test_ties_and_weights_are_the_references(name, estimator, model):
-    if JIT and list(MODELS)[list(LINEAR).index(name)] != model:
-        pytest.skip("compiled, one model is enough for each policy")
     compiled, plain, scores = MODELS[model]
     ours, twin_of = LINEAR[name]
     mine, theirs = ESTIMATORS[estimator]
