@@ -28,6 +28,8 @@ from fastcolst.data import Log
 from fastcolst.experiments.results import load_result
 from fastcolst.policies import REGISTRY
 
+pytestmark = pytest.mark.either_lane
+
 SMALL = ["simulate", "--arms", "5", "--features", "2", "--horizon", "60", "--runs", "2", "--seed", "7"]
 SMALL += ["--estimator", "sgd"]
 
@@ -623,13 +625,11 @@ def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, **options)
 
 
-@pytest.mark.either_lane
 def test_version_as_a_process():
     done = run("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"fastcolst {fc.__version__}\n", "")
 
 
-@pytest.mark.either_lane
 def test_a_wrong_input_as_a_process():
     done = run("simulate", "--horizon", "-5")
     assert (done.returncode, done.stdout) == (2, "")
@@ -637,7 +637,6 @@ def test_a_wrong_input_as_a_process():
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.either_lane
 def test_a_closed_pipe_is_no_error():
     command = [sys.executable, "-m", "fastcolst", "info"]
     root = Path(fc.__file__).parents[1]
@@ -684,7 +683,6 @@ def interrupted_at(
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 
 
-@pytest.mark.either_lane
 @posix
 @pytest.mark.parametrize("command", [AS_MODULE, AS_SCRIPT], ids=["module", "script"])
 @pytest.mark.parametrize(
@@ -695,7 +693,6 @@ def test_ctrl_c_during_imports_is_one_line_and_130(tmp_path: Path, module: str, 
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastcolst: interrupted\n")
 
 
-@pytest.mark.either_lane
 @posix
 def test_a_job_that_ignores_ctrl_c_goes_on_ignoring_it(tmp_path: Path):
     done = interrupted_at("numba", tmp_path, AS_MODULE, signal.SIG_IGN)
@@ -710,7 +707,6 @@ if "--multiprocessing-fork" in sys.orig_argv:
 """
 
 
-@pytest.mark.either_lane
 @posix
 def test_workers_never_see_ctrl_c(tmp_path: Path):
     """A terminal sends it to them as well, and while they import there is none of our code to ignore it."""
@@ -749,7 +745,6 @@ sys.exit(entry.main())
 """
 
 
-@pytest.mark.either_lane
 @posix
 @pytest.mark.parametrize(
     "body",
@@ -771,7 +766,6 @@ def test_ctrl_c_around_the_command_is_one_line_and_130(body: str):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastcolst: interrupted\n")
 
 
-@pytest.mark.either_lane
 @posix
 def test_other_errors_keep_their_traceback_and_other_codes_stay():
     root = Path(fc.__file__).parents[1]

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 import fastcolst as fc
 from fastcolst.cli import main
 
+pytestmark = pytest.mark.either_lane
+
 
 def table(outcomes, **columns):
     return pd.DataFrame({"z": np.ones(len(outcomes)), "y": outcomes, **columns})

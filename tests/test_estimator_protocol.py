@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import everyday
+from conftest import everyday, rounds
 
 import fastcolst as fc
 from fastcolst.estimation import protocol
@@ -145,10 +145,10 @@ def test_it_serves_rounds_logs_and_copies(policy, estimator):
     rng, ours = np.random.default_rng(0), built(policy, ESTIMATORS[estimator])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        answered(ours, rng, 150)
+        answered(ours, rng, rounds(150, 70))
         winners, losers = rng.normal(size=(2, 400, 3))
         ours.learn(winners, losers)
-        answered(ours, rng, 100)
+        answered(ours, rng, rounds(100, 30))
     assert np.all(np.isfinite(ours.theta)) and isinstance(ours.status, str)
     contexts = rng.normal(size=(5, 3))
     for twin in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
@@ -161,9 +161,10 @@ def test_it_serves_rounds_logs_and_copies(policy, estimator):
 @pytest.mark.parametrize(("policy", "estimator"), EITHER)
 def test_it_is_simulated_as_it_is_served(policy, estimator):
     fused, ours = built(policy, ESTIMATORS[estimator]), built(policy, ESTIMATORS[estimator])
-    chunk = fc.Scenario.hard(n_arms=5, n_features=3).start(1, 0).next_chunk(300)
-    trace = np.zeros((301, 3))
-    assert fused.play(chunk, trace) == 300
+    n_rounds = rounds(300, 80)
+    chunk = fc.Scenario.hard(n_arms=5, n_features=3).start(1, 0).next_chunk(n_rounds)
+    trace = np.zeros((n_rounds + 1, 3))
+    assert fused.play(chunk, trace) == n_rounds
     for contexts, utilities, latent in zip(chunk.contexts, chunk.utilities, chunk.latent, strict=True):
         duel = ours.select(np.ascontiguousarray(contexts.T))
         ours.update(duel, bool(utilities[duel.first] - utilities[duel.second] + latent > 0.0))

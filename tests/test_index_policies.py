@@ -384,6 +384,7 @@ def regret_of_reference(kind, horizon, n_runs):
 
 
 @pytest.mark.jit
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DoubleThompson", "SelfSparring"])
 def test_regret_agrees_with_the_reference(name):
     """On the ladder. z below 4 of the difference in means, with the kernel's deviation: false alarm below 1e-3."""

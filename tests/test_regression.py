@@ -26,6 +26,8 @@ from twins import LINKS, OURS, SCORES, Cauchy
 import fastcolst as fc
 from fastcolst import reference as ref
 
+pytestmark = pytest.mark.either_lane
+
 PUBLISHED = {**{link: ours for link, (ours, _) in LINKS.items()}, "cauchit": Cauchy()}
 
 
@@ -409,7 +411,6 @@ with warnings.catch_warnings():
     CONVENTIONS = [pair for pair in _all_checks.args[1] if "check_classifiers_classes" not in repr(pair)]
 
 
-@pytest.mark.either_lane
 @pytest.mark.filterwarnings("ignore:status '")  # some of their data are separated
 @pytest.mark.parametrize(_all_checks.args[0], CONVENTIONS, **_all_checks.kwargs)
 def test_scikit_learns_own_checks(estimator, check):

@@ -193,6 +193,7 @@ def test_random_choice_among_fixed_arms():
     assert abs(z_score(result.weak_regret["Random"][:, -1], horizon * weak)) < 4
 
 
+@pytest.mark.slow
 def test_colstims_regret_agrees_with_the_reference_run_independently():
     """Two implementations, different random numbers: mean regret over 200 runs, |z| < 4 (false alarm 6e-5)."""
     n, d, horizon, runs = 5, 2, rounds(300, 60), rounds(200, 20)

@@ -30,6 +30,8 @@ from fastcolst.experiments import executors, progress, store
 from fastcolst.experiments.cells import Cell
 from fastcolst.experiments.store import Manifest, Store
 
+pytestmark = pytest.mark.either_lane
+
 TESTS = Path(__file__).resolve().parent
 CHILD = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
 """The environment of a process that imports the package under test."""
@@ -84,7 +86,6 @@ def test_a_study_has_the_numbers_of_simulate(tmp_path, one_run_a_cell):
                 assert rows[name].to_numpy().tobytes() == array.ravel().tobytes()
 
 
-@pytest.mark.either_lane
 def test_bytes_are_those_of_one_thread_for_threads_and_processes(tmp_path, one_run_a_cell):
     study = small()
     study.run(tmp_path / "one", threads=1, progress=False)
@@ -108,7 +109,7 @@ def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
             assert sorted(run for block in runs for run in block) == list(range(50))
 
 
-@pytest.mark.either_lane
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # dask's own, of its own ends
 def test_a_dask_cluster_gives_the_same_bytes_although_a_worker_is_killed(tmp_path, monkeypatch, one_run_a_cell):
     distributed = pytest.importorskip("distributed")
@@ -139,7 +140,6 @@ def test_a_dask_cluster_gives_the_same_bytes_although_a_worker_is_killed(tmp_pat
     assert contents(tmp_path / "dask") == contents(tmp_path / "one")
 
 
-@pytest.mark.either_lane
 def test_lokys_executor(tmp_path, one_run_a_cell):
     loky = pytest.importorskip("loky")
     study = small()
@@ -226,7 +226,6 @@ def long_study():
     return small(horizon=rounds(40_000, 60), runs=rounds(60, 8), scenarios={"hard": SCENARIOS["hard"]})
 
 
-@pytest.mark.either_lane
 @posix
 def test_kill_9_at_any_moment_loses_nothing(tmp_path, one_run_a_cell):
     """FASTCOLST_KILLS says at how many moments; each is drawn within what one computation takes."""
@@ -258,7 +257,6 @@ def test_kill_9_at_any_moment_loses_nothing(tmp_path, one_run_a_cell):
     sys.stdout.write(f"{kills} kills; {len(kept)} of {len(contents(whole))} cells were done before the last resume\n")
 
 
-@pytest.mark.either_lane
 @posix
 def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
     folder = tmp_path / "study"
@@ -299,11 +297,10 @@ else:
 """
 
 
-@pytest.mark.either_lane
 @posix
 @pytest.mark.parametrize(
     "kind",
-    ["processes", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("spawn", "fork", "forkserver")), "loky"],
+    ["processes", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("spawn", "fork", "forkserver", "loky"))],
 )
 def test_workers_leave_when_their_parent_is_killed(tmp_path, kind, one_run_a_cell):
     pytest.importorskip("psutil")
@@ -341,7 +338,6 @@ class Deadly:
         return SCENARIOS["easy"].start(entropy, run)
 
 
-@pytest.mark.either_lane
 @posix
 def test_a_dead_worker_is_told_and_the_finished_cells_stay(tmp_path, one_run_a_cell):
     study = small(scenarios={"deadly": Deadly()}, policies={"Random": fc.UniformPairs()}, horizon=50)
@@ -943,7 +939,6 @@ def test_a_wrong_option_is_named(tmp_path, capsys, options, message):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.either_lane
 def test_the_command_line_on_processes(tmp_path, capsys):
     file = tmp_path / "study.toml"
     file.write_text("horizon = 50\n" + TEN_LINES)

@@ -13,6 +13,8 @@ from fastcolst import cli
 from fastcolst.experiments.resampled import ResampledLog
 from fastcolst.experiments.tuning import AS_GIVEN, REGRETS
 
+pytestmark = pytest.mark.either_lane
+
 PROBLEM = fc.Scenario.hard(n_arms=6, n_features=2)
 
 
@@ -203,7 +205,6 @@ def test_the_picture_has_a_line_for_each_other_parameter():
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "4"]
 
 
-@pytest.mark.either_lane
 def test_the_command_line_tunes(tmp_path, capsys):
     out = [str(tmp_path / "tune.png"), str(tmp_path / "tune.csv")]
     sizes = ["--arms", "4", "--features", "2", "--horizon", "40", "--runs", "2", "--seed", "1", "--no-progress"]
@@ -216,7 +217,6 @@ def test_the_command_line_tunes(tmp_path, capsys):
     assert (tmp_path / "tune.png").read_bytes()[:4] == b"\x89PNG"
 
 
-@pytest.mark.either_lane
 def test_the_command_line_tunes_for_a_log(tmp_path, capsys):
     rng = np.random.default_rng(0)
     rows = [",".join(map(str, [*rng.normal(size=4).round(2), int(rng.random() < 0.5)])) for _ in range(60)]
