@@ -151,7 +151,7 @@ def served_batches(n: int, d: int, estimator: Any) -> Callable[[], Any]:
 
 
 def product_and_update(n: int, d: int, repeats: int) -> Callable[[], Any]:
-    """One product (n, d) by (d, d) and one rank-one update of (d, d) in place: what no linear policy does without."""
+    """One product (n, d) by (d, d) and one rank-one update of (d, d) in place: what a policy with M^-1 itself needs."""
     rng = np.random.default_rng(1)
     contexts, inverse = np.asfortranarray(rng.normal(size=(n, d))), np.asfortranarray(np.eye(d))
     contrast, out = rng.normal(size=d) / d, np.zeros((n, d), order="F")

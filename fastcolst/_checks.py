@@ -192,12 +192,12 @@ def check_memory(name: str, value: int, n_bytes: int) -> None:
     told = _bound.get()
     if told is not None and n_bytes > told:
         raise ValueError(f"{name} is {value}; that takes {n_bytes:,} bytes, and at most {told:,} are wanted")
-    there_is = machine_bytes()
-    most, why = (2**40, "") if there_is is None else (there_is // 2, ", half of what this machine has,")
+    total = machine_bytes()
+    most, why = (2**40, "") if total is None else (total // 2, ", half of what this machine has,")
     if n_bytes > most:
+        sizes = [f"{n / 1e9:,.0f}" if n >= 1e12 else f"{n / 1e9:.3g}" for n in (n_bytes, most)]
         raise ValueError(
-            f"{name} is {value}; that takes {n_bytes / 1e9:,.3g} GB of memory, and at most {most / 1e9:,.3g} GB{why} "
-            "are wanted"
+            f"{name} is {value}; that takes {sizes[0]} GB of memory, and at most {sizes[1]} GB{why} are wanted"
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # those of two test processes spin on each other's processor
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle threads spin, and slow the other test process down
 
 import hypothesis
 import numba
@@ -33,9 +33,12 @@ def rounds(jit: int, nojit: int) -> int:
     return jit if JIT else nojit
 
 
-def everyday(is_so: bool) -> Any:
-    """Marks of a case that every run has interpreted, but compiled only if ``is_so``: others take a compiler's time."""
-    return () if is_so or not JIT else pytest.mark.slow
+def everyday(in_cover: bool) -> Any:
+    """Marks of a case that is always played interpreted, but compiled only if it is in a test's cover.
+
+    The others, whose compilation takes seconds each, are compiled with the slow tests.
+    """
+    return () if in_cover or not JIT else pytest.mark.slow
 
 
 FITTED = ("baseball", "citations", "flatlizards", "train_choice")

@@ -10,6 +10,7 @@ import pytest
 from twins import OURS
 
 import fastcolst as fc
+from fastcolst import _checks
 from fastcolst._checks import brief, check_memory, real_numbers
 from fastcolst.experiments.simulation import checkpoint_rounds
 
@@ -256,3 +257,16 @@ def test_parameters_are_set_together_or_not_at_all():
 
 def test_a_size_that_fits_is_taken():
     check_memory("size", 10, 80)
+
+
+def test_a_size_that_does_not_fit_is_refused_with_the_bound_and_where_it_comes_from(monkeypatch):
+    for total, message in (
+        (
+            8 * 10**9,
+            r"^size is 3; that takes 5 GB of memory, and at most 4 GB, half of what this machine has, are wanted",
+        ),
+        (None, r"^size is 3; that takes 5,000 GB of memory, and at most 1,100 GB are wanted$"),
+    ):
+        monkeypatch.setattr(_checks, "machine_bytes", lambda total=total: total)
+        with pytest.raises(ValueError, match=message):
+            check_memory("size", 3, 5 * 10 ** (9 if total else 12))

@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import pytest
 from twins import INFORMED
 
 import fastcolst as fc
+from fastcolst import cli
 from fastcolst._compile.cache import SOURCES
 from fastcolst.cli import WRONG_INPUT, commands, main
 from fastcolst.cli.arguments import EXAMPLES, parser
@@ -764,6 +766,16 @@ def test_ctrl_c_around_the_command_is_one_line_and_130(body: str):
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False, timeout=50
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastcolst: interrupted\n")
+
+
+def test_an_interrupt_is_kept_with_what_it_cut_short(monkeypatch, capsys):
+    def cut_short(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cli.COMMANDS, "info", cut_short)
+    assert main(["info"]) == 130 and capsys.readouterr().err == "fastcolst: interrupted\n"
+    (kept,) = cli._last_interrupt
+    assert "cut_short" in [entry.name for entry in traceback.extract_tb(kept.__traceback__)]
 
 
 @posix

@@ -1,9 +1,9 @@
 """The contract of policies x estimators x comparison models: the same duels as the NumPy reference, however played.
 
-A new policy or model joins by a line in ``twins``, a new estimator by a line in ``ESTIMATORS``. Every combination is
-played as interpreted Python. Compiled, where each costs seconds of compilation, a cover is played: every policy with
-every estimator, every estimator with every model; ``pytest -m "slow or not slow"`` plays all, for 5,000 rounds each.
-Policies with stages have theirs in test_stages.py.
+A new policy or model joins by a line in ``twins``, a new estimator by a line in ``ESTIMATORS``. Interpreted, every
+combination is played, those with a given theta in the cover alone. Compiled, where each costs seconds of compilation, a
+cover is played: every policy with every estimator, every estimator with every model. With ``-m "slow or not slow"`` all
+are, for 5,000 rounds each. Policies with stages have theirs in test_stages.py.
 """
 
 from __future__ import annotations

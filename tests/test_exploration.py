@@ -160,6 +160,7 @@ def test_its_regret_is_no_worse_than_that_of_the_papers_rounds():
     [
         ({}, 334, r"1002 rounds of random pairs, more than 1000; exploration_rounds='auto'"),
         ({"horizon": 29}, 10, r"30 rounds of random pairs, more than the horizon of 29; exploration_rounds='auto'"),
+        ({"horizon": 5, "exploration_rounds": "auto"}, 9, r"2 n_features = 6 rounds .*horizon of 5; with a ridge"),
     ],
 )
 def test_a_long_exploration_is_told_of_once_with_the_cure(options, n, told):
@@ -171,6 +172,16 @@ def test_a_long_exploration_is_told_of_once_with_the_cure(options, n, told):
         for _ in range(2):  # warnings are errors here
             policy.select(rng.normal(size=(n, 3)))
         assert policy.round == 3
+
+
+def test_the_preset_tells_of_a_long_exploration_where_features_are_many():
+    contexts = np.random.default_rng(0).normal(size=(3, 501))
+    policies = [fc.CoLSTIM.for_service(d, estimator="sgd", rng=0) for d in (501, 500)]
+    with pytest.warns(
+        UserWarning, match=r"2 n_features = 1002 rounds of random pairs at least, more than 1000; with a"
+    ):
+        policies[0].select(contexts)
+    policies[1].select(contexts[:, :500])  # warnings are errors here
 
 
 def test_a_warning_that_is_an_error_leaves_the_policy_as_it_was():

@@ -119,6 +119,9 @@ def test_units_of_features_change_no_bit_when_they_are_powers_of_two(seed, d, po
     np.testing.assert_array_equal(widths_of(scaled, rows * units), widths_of(plain, rows))
 
 
+SMALL = 1e-8
+TWO_SMALL_PIVOTS = np.sqrt([[1.0, 0.0, 0.0], [1.0 - SMALL, SMALL, 0.0], [0.0, 1.0 - SMALL, SMALL]])
+"""L of LL', of unit diagonal: each pivot is a share of 1e-8 given the features before, of 1e-16 given all others."""
 SINGULAR = {
     "zero": np.zeros((3, 3)),
     "one feature, zero": np.zeros((1, 1)),
@@ -133,12 +136,14 @@ SINGULAR = {
     "nan beside it": np.array([[1.0, np.nan], [np.nan, 1.0]]),
     "infinite": np.diag([np.inf, 1.0]),
     "infinite, one feature": np.array([[np.inf]]),
+    "two small pivots": TWO_SMALL_PIVOTS @ TWO_SMALL_PIVOTS.T,
 }
 
 
 @pytest.mark.parametrize("gram", SINGULAR.values(), ids=SINGULAR.keys())
 def test_singular_matrices_are_refused(gram):
     assert inverse_factor(gram) is None
+    assert not ref.invertible(gram)
 
 
 @given(seeds, st.integers(2, 12), st.data())
@@ -151,8 +156,8 @@ def test_fewer_contrasts_than_features_are_singular(seed, d, data):
 
 @pytest.mark.parametrize("times", [1e-3, 0.1, 0.5, 2.0, 10.0, 1e3])
 @pytest.mark.parametrize("d", [2, 5, 12])
-def test_the_pivot_rule_is_that_of_the_reference(d, times):
-    """The last pivot of the matrix with unit diagonal is set to 1e-12 d times a factor."""
+def test_the_least_share_is_that_of_the_reference(d, times):
+    """The share that the last feature keeps is set to 1e-12 d times a factor."""
     pivot = 1e-12 * d * times
     for seed in range(20):
         rng = np.random.default_rng(seed)

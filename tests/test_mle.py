@@ -632,13 +632,13 @@ def test_a_history_grows_and_a_copy_is_independent():
 def test_a_history_grows_by_what_the_system_grants(monkeypatch):
     history = History.of(np.ones((1000, 3)), np.ones(1000))
     too_much = 2**62  # for any address space
-    for most, least, n_blocks in (
+    for usual, least, n_blocks in (
         (2**20, 2**10, 2 + 2**20 // (4 * 520 * 8)),
         (2**10, 2**10, 2 + 3 * 2),
         (too_much, 2**18, 2 + 2**18 // (4 * 520 * 8)),
         (too_much, too_much, 2 + 3),
     ):
-        monkeypatch.setattr(history_module, "GROWTH", most)
+        monkeypatch.setattr(history_module, "GROWTH", usual)
         monkeypatch.setattr(history_module, "LEAST_GROWTH", least)
         grown = history.grown(1100)
         assert len(grown.blocks) == len(grown.owned) == n_blocks

@@ -29,9 +29,10 @@ def a_case(cls: Any, settings: dict[str, Any], name: str, is_compiled: bool) -> 
 
 
 def policies():
-    """Every policy with every estimator, each with every model; those that see indices with and without n_arms.
+    """Every policy with every estimator, and those that see indices with and without n_arms.
 
-    Compiled, each with one of them: what a file holds does not depend on who computed it.
+    Of policies with one estimate every two of policy, estimator and model are together in some case. Compiled, each
+    has one estimator and model: what a file holds does not depend on who computed it.
     """
     for i, (name, (cls, _)) in enumerate({**LINEAR, **INFORMED}.items()):
         for j, (estimator, ours) in enumerate(ESTIMATORS.items()):
@@ -39,7 +40,7 @@ def policies():
                 continue
             for k, (model, (comparison, _, _)) in enumerate(MODELS.items()):
                 if (i + j - k) % len(MODELS) and (estimator, model) != COMPILED:
-                    continue  # every two of policy, estimator and model are together in some case
+                    continue
                 settings = {"horizon": HORIZON, "comparison": comparison, "estimator": ours, "exploration_rounds": 10}
                 given = taken_by(cls, {"n_features": D, **settings})
                 yield a_case(cls, given, f"{name}-{estimator}-{model}", (estimator, model) == COMPILED)
@@ -55,7 +56,7 @@ def policies():
 @pytest.mark.filterwarnings("ignore:.*(drifting|comparisons):UserWarning")
 @pytest.mark.parametrize(("cls", "settings"), [*policies()])
 def test_a_policy_saved_and_loaded_on_the_way_ends_as_one_never_stopped(cls, settings, tmp_path):
-    """With every estimator and model: during the exploration, after it, and many times on the way."""
+    """During the exploration, after it, and many times on the way."""
     policy, stopped = cls(**settings, rng=3), cls(**settings, rng=3)
     waiting: list[str] = []
     others: list[str] = []

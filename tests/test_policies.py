@@ -464,7 +464,7 @@ def test_ragged_answers_are_named():
         CoLSTIM(2).learn_and_predict(np.eye(2), [[1], [0, 1]])
 
 
-# which thread says n_arms first, and so whether the warning comes, is a matter of chance
+# Which thread sets n_arms, and so whether the warning comes, is a matter of chance.
 @pytest.mark.filterwarnings("ignore:CoLSTIM. the exploration is n_features . n_arms:UserWarning")
 def test_threads_may_hand_in_different_numbers_of_arms():
     policy, n_rounds = CoLSTIM(3, rng=0, horizon=1000), rounds(1000, 50)

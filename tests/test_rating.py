@@ -89,8 +89,9 @@ def test_the_least_known_feature_does_not_look_the_surest():
     assert sandwich.standard_errors.round(2).tolist() == [0.45, 0.0]
     assert fc.fit(contrasts, wins).standard_errors[1] == math.inf
     unseen = fc.fit([[1.0, 0.0, 0.0]] * 10, wins, ridge=1.0, covariance="sandwich")
-    assert unseen.difference(1, 2).standard_error == 0.0 and np.isnan(unseen.quasi_standard_errors).all()
-    assert np.isfinite(unseen.ranking().intervals).all()
+    ranking = unseen.ranking(items=unseen.names)
+    assert unseen.difference(1, 2).standard_error == 0.0 and np.isnan(ranking.quasi_standard_errors).all()
+    assert np.isfinite(ranking.intervals).all()
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -813,3 +814,25 @@ def test_what_a_rating_refuses(call, message):
     found = fc.fit(PAIRS, [6, 7, 5], [10, 10, 10])
     with pytest.raises(ValueError, match=message):
         call(found)
+
+
+def test_features_are_no_items_until_somebody_names_some():
+    rng = np.random.default_rng(1)
+    pairs = np.array([rng.choice(4, 2, replace=False) for _ in range(400)])
+    items = (np.eye(4)[pairs[:, 0]] - np.eye(4)[pairs[:, 1]])[:, :4]
+    features = rng.normal(size=(400, 2))
+    wins = items @ [0.5, 0.0, -0.5, 1.0] + features @ [1.0, -1.0] + rng.logistic(size=400) > 0
+    names = ["a", "b", "c", "d"]
+    apart = fc.fit(items, wins, covariates={"u": features[:, 0], "v": features[:, 1]}, names=[*names, "u", "v"])
+    for rows in (np.hstack([items, features]), sparse.csr_matrix(np.hstack([items, features]))):
+        found = fc.fit(rows, wins, names=[*names, "u", "v"])
+        assert found.items == () and found.groups == () and found.quasi_standard_errors.size == 0
+        with pytest.raises(
+            ValueError, match=r"^items is None, and rows of the contrasts are not 1 for one item.*wanted"
+        ):
+            found.ranking()
+        assert "within" not in found.summary()
+        assert str(found.ranking(items=names)) == str(apart.ranking())
+    for rows in (items, sparse.csr_matrix(items)):
+        assert fc.fit(rows, wins).items == ("z[0]", "z[1]", "z[2]", "z[3]")
+    assert fc.fit(np.where(items == 1.0, 2.0, items), wins).items == ()

@@ -106,7 +106,7 @@ def test_equal_arms_have_utilities_and_widths_of_equal_bits(n, d):
     ("pivot", "verdict"),
     [(0.0, False), (1.9e-12, False), (2.1e-12, True)],  # the limit is 1e-12 d = 2e-12
 )
-def test_invertible_looks_at_the_pivots_of_the_scaled_matrix(pivot, verdict):
+def test_invertible_looks_at_the_shares_that_features_keep(pivot, verdict):
     gram = np.array([[1.0, math.sqrt(1.0 - pivot)], [math.sqrt(1.0 - pivot), 1.0]])
     units = np.diag([1e-6, 1e4])
     assert ref.invertible(gram) is verdict

@@ -434,7 +434,9 @@ class Careful(fc.CoLSTIM):
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """A module of one's own that can be imported, and edited."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # which goes by size and second, and would outlive an edit
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # it counts while size and second stay, and would hide an edit
     (tmp_path / "own_classes.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("own_classes")

@@ -196,7 +196,7 @@ def test_random_choice_among_fixed_arms():
 @pytest.mark.slow
 def test_colstims_regret_agrees_with_the_reference_run_independently():
     """Two implementations, different random numbers: mean regret over 200 runs, |z| < 4 (false alarm 6e-5)."""
-    n, d, horizon, runs = 5, 2, rounds(300, 60), rounds(200, 20)
+    n, d, horizon, runs = 5, 2, 300, 200
     theta = np.array([1.5, -1.0])
     options = {"n_arms": n, "horizon": horizon}
     scenario = fc.Scenario(theta=theta, n_arms=n, comparison="thurstone")

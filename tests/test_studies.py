@@ -113,7 +113,7 @@ def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # dask's own, of its own ends
 def test_a_dask_cluster_gives_the_same_bytes_although_a_worker_is_killed(tmp_path, monkeypatch, one_run_a_cell):
     distributed = pytest.importorskip("distributed")
-    study = small(horizon=rounds(60_000, 60), scenarios={"hard": SCENARIOS["hard"]}, runs=12)
+    study = small(horizon=60_000, scenarios={"hard": SCENARIOS["hard"]}, runs=12)
     study.run(tmp_path / "one", threads=1, progress=False)
     killed = []
 

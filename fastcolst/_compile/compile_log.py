@@ -62,8 +62,8 @@ class _Watch:
     def compiling(self) -> Iterator[None]:
         """The time of a thread that compiles or waits for another one: what both take counts once.
 
-        Meanwhile no garbage is collected: the compiler makes so many objects that looking for it takes a tenth of its
-        time, and keeps most of them.
+        Meanwhile no garbage is collected: the compiler makes so many objects that looking for it again and again takes
+        a tenth of its time. What it leaves is garbage for the most part, and let go at the end.
         """
         with self.lock:
             if self.at_work == 0:
@@ -81,15 +81,8 @@ class _Watch:
                     self._let_collect()
 
     def _let_collect(self) -> None:
-        """Let garbage be collected again, if it was.
-
-        What the compiler leaves counts as old then: to look through it at once, as through new objects, would take a
-        twentieth of a first use. Who has frozen objects, before forking say, keeps them frozen.
-        """
+        """Let garbage be collected again, if it was."""
         if self.collects:
-            if gc.get_freeze_count() == 0:
-                gc.freeze()
-                gc.unfreeze()  # into the oldest generation
             gc.enable()
         self.collects = False
 

@@ -85,11 +85,11 @@ def formula(function: F) -> F:
 
     A :func:`helper` would be compiled for each number of dimensions, in every process.
     """
-    return _beside(function, function)
+    return _in_kernels_as(function, function)
 
 
-def _beside(function: F, compiled: Callable[..., Any], **flags: Any) -> F:
-    """What Python calls as it is, and kernels as ``compiled``."""
+def _in_kernels_as(function: F, compiled: Callable[..., Any], **flags: Any) -> F:
+    """``function`` for Python to call as it is, with ``compiled`` in its place in kernels."""
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
@@ -113,7 +113,7 @@ def in_loops(loops: Callable[..., Any]) -> Callable[[F], F]:
 
     Both round every operation as it is written, and give the same bits.
     """
-    return lambda function: _beside(function, loops, **EXACT)
+    return lambda function: _in_kernels_as(function, loops, **EXACT)
 
 
 def summation(function: F) -> F:
@@ -123,7 +123,7 @@ def summation(function: F) -> F:
     """
     if numba.config.DISABLE_JIT:
         return function
-    return _beside(function, function, fastmath=FLAGS["fastmath"] | {"reassoc"})
+    return _in_kernels_as(function, function, fastmath=FLAGS["fastmath"] | {"reassoc"})
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:

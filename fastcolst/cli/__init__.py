@@ -28,9 +28,9 @@ __all__ = ["main"]
 
 WRONG_INPUT, PIPE_CLOSED = 2, 141
 
-_kept: list[KeyboardInterrupt] = []
-"""The last interrupt. Its traceback may hold a compilation that it cut short, and LLVM crashes when that is let go: the
-command is to have left by then."""
+_last_interrupt: list[KeyboardInterrupt] = []
+"""Kept until the process ends: its traceback may hold a compilation that it cut short, and LLVM crashes when that is
+let go."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse, after --help or --version
         return int(stop.code or 0)
     except KeyboardInterrupt as error:
-        _kept[:] = [error]
+        _last_interrupt[:] = [error]
         print(f"fastcolst: {error}" if str(error) else TOLD, file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough

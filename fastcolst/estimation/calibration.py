@@ -14,7 +14,7 @@ from fastcolst.comparison import cdf
 from fastcolst.estimation.history import History
 from fastcolst.estimation.objective import slope_and_curvature
 from fastcolst.estimation.records import Evidence
-from fastcolst.kernels.linalg import PIVOT_TOLERANCE, dot
+from fastcolst.kernels.linalg import SHARE_TOLERANCE, dot
 
 __all__ = ["LEAST_ODDS", "TestedEvidence", "calibrate", "odds"]
 
@@ -135,7 +135,7 @@ def odds(evidence: TestedEvidence) -> float:
                 grown = solve_triangular(end, start.T, trans=1, lower=True, check_finite=False)
                 spread = phi * (grown.T @ grown)  # phi S_0 H S_0'
                 diagonal = spread.reshape(-1)[:: d + 1]
-                diagonal *= 1.0 + PIVOT_TOLERANCE * d  # rounding does not make it indefinite
+                diagonal *= 1.0 + SHARE_TOLERANCE * d  # lest rounding make it indefinite for Cholesky
                 diagonal += PRIOR - phi
                 lower = np.linalg.cholesky(spread)
                 along = solve_triangular(lower, start @ test.scores[k], lower=True, check_finite=False)

@@ -175,6 +175,7 @@ class Sparse:
 class Contrasts(NamedTuple):
     """What a fit is given: the design, the names of its features, how many of them come first and are rated.
 
+    n_items: how many of these are items, all where each row is 1 for one, -1 for another and 0 elsewhere, or else none.
     pairs (m, 2): the names of each row's two items; None where the contrasts are numbers. columns: the names of the
     table's columns, where it has some.
     """
@@ -182,6 +183,7 @@ class Contrasts(NamedTuple):
     design: Design
     names: tuple[str, ...]
     n_rated: int
+    n_items: int
     pairs: NDArray[Any] | None
     columns: tuple[str, ...] | None
 
@@ -226,7 +228,8 @@ def contrasts_of(name: str, contrasts: Any, covariates: Any, position: bool, nam
         raise ValueError(f"names has {brief(twice[0])} twice; a name of its own for each feature is wanted")
     if position:
         parts.append(np.ones((m, 1)))
-    return Contrasts(_joined(parts), labels, n_rated, pairs, column_names(contrasts))
+    n_items = n_rated if pairs is not None or _compares_items(first) else 0
+    return Contrasts(_joined(parts), labels, n_rated, n_items, pairs, column_names(contrasts))
 
 
 def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
@@ -423,6 +426,14 @@ def _refuse_ids(name: str, table: Any, rows: Array) -> None:
 def _dtypes(frame: Any) -> Any:
     """The types of a data frame's columns: of pandas and polars, or of Arrow."""
     return frame.dtypes if hasattr(frame, "dtypes") else frame.schema.types
+
+
+def _compares_items(rows: Any) -> bool:
+    """Whether each of some rows, an array or compressed, is 1 for one column, -1 for another and 0 elsewhere."""
+    entries = rows[rows != 0.0] if isinstance(rows, np.ndarray) else rows.data
+    if not np.all(np.abs(entries) == 1.0):
+        return False
+    return bool(np.all(rows.sum(axis=1) == 0.0) and np.all(abs(rows).sum(axis=1) == 2.0))
 
 
 def _pair_matrix(codes: NDArray[np.int64], n_items: int) -> Any:

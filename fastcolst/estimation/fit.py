@@ -253,7 +253,7 @@ def fitted(
         STATUSES[found.status],
         int(evidence.progress["passes"]),
         given.names,
-        given.names[: given.n_rated],
+        given.names[: given.n_items],
         position_found,
         n_comparisons,
         objective.model,

@@ -23,9 +23,9 @@ PITCH = ROWS + 8
 all coordinates of a comparison would fall into one set of the cache."""
 
 LEAST_GROWTH = 2**26
+"""Bytes by which an outgrown pool grows at least where :data:`GROWTH` is refused."""
 GROWTH = LEAST_GROWTH if sys.platform == "win32" else 2**30
-"""Bytes by which an outgrown pool grows at least: the first where the second is refused, and on Windows, which counts
-memory that is not used."""
+"""Bytes by which it grows at least as a rule; fewer on Windows, which counts memory that is not used."""
 
 
 class History(NamedTuple):
@@ -100,8 +100,8 @@ class History(NamedTuple):
             return self
         if self.used[0] == 0:
             return self._resized(n + more)
-        most, least = (growth // self.blocks[0].nbytes for growth in (GROWTH, LEAST_GROWTH))
-        return self._resized(n + max(more, 3 * n, most), n + max(more, least), n + more)
+        usual, least = (growth // self.blocks[0].nbytes for growth in (GROWTH, LEAST_GROWTH))
+        return self._resized(n + max(more, 3 * n, usual), n + max(more, least), n + more)
 
     def snapshot(self) -> Self:
         """A copy for use before the original learns more, or to :meth:`rewind` to. O(1).

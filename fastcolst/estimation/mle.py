@@ -173,7 +173,8 @@ class MLESteps(NamedTuple):
             features=memory.features.copy(),
             progress=memory.progress.copy(),
         )
-        for wanted in (EXACT, 0.01 * self.tolerance):  # of huge features rounding keeps the first from being reached
+        # where features are huge rounding keeps a search from EXACT; a hundredth of the tolerance tells enough
+        for wanted in sorted({EXACT, max(EXACT, 0.01 * self.tolerance)}):
             penalised = maximise(plain(objective_of)(self, model), self.settings, exact, wanted)
             if exact.progress["status"] != NOT_CONVERGED:
                 return distance(memory.theta, exact.theta, penalised)

@@ -17,7 +17,7 @@ from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.passes import pass_over
 from fastcolst.estimation.prediction import answers_are_few, predicted_error
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Progress, Settings
-from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
+from fastcolst.kernels.linalg import SHARE_TOLERANCE, inverse_factor
 
 __all__ = ["distance", "maximise", "solve"]
 
@@ -99,7 +99,7 @@ def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
 ) -> Array:
     """Make passes until theta is within the goal, in standard errors, of the maximum, and note how things stand.
 
-    Returns M = H + mu D^2 of the last step, (d, d).
+    Returns M = H + mu D^2 as of the last pass that computed the information, (d, d); empty if none did.
     """
     radius, metric, unit = objective.radius, _metric(objective, evidence), _unit(objective.model)
     features, start = evidence.features, Progress(*evidence.progress.item())
@@ -254,7 +254,7 @@ def _ball_step(
         diagonal += multiplier * squares
         damped = penalised.copy()
         damped_diagonal = damped.reshape(-1)[:: d + 1]
-        damped_diagonal *= 1.0 + 4.0 * PIVOT_TOLERANCE * d
+        damped_diagonal *= 1.0 + 4.0 * SHARE_TOLERANCE * d
         damped_diagonal[diagonal == 0.0] = 1.0
         factor = inverse_factor(damped)
         if factor is None:

@@ -19,16 +19,17 @@ The fields of :class:`fastcolst.estimation.records.Progress` from which the erro
                 without a ridge their w z'M^-1 z add up to d, and w is at most u^2/4, so that 4 d/u^2 is the least
     from_built  u |anchor - built|, where built is the theta at which the information was computed: curvatures are off
                 by first order there. It bounds margins far more loosely than reach does, and counts for half
-    remaining   what the last pass left; inf after a push longer than one standard error
+    remaining   what the last pass left; inf after a push that was longer than one standard error, or moved its own
+                margin by more than ten units
     lag         what the multiplier has changed that the factor does not know
     walked      sum of the squared lengths of the pushes, in squared standard errors
     returned    sum of w (z'Delta)^2 over the new comparisons, in squared standard errors
 
-    error = (safety + 2/d) (remaining + kappa moved (reach + from_built/2) + lag)
+    error = (safety + 2/d + d/n) (remaining + kappa moved (reach + from_built/2) + lag)
 
 Contributions of many comparisons cancel, so that the first pass after pushes finds less than the bound, by a factor
 that changes slowly. Kappa follows it: it rises at once and falls by a twentieth a pass at most. Of few features one
-movement is a poorer guide to the next, hence 2/d.
+movement is a poorer guide to the next, hence 2/d; so it is of more than 48 with few comparisons n, hence d/n there.
 
 All this holds for comparisons like those before. One of a new kind moves theta in a direction of which M knew little,
 and then a large share of the movement comes back as curvature. While comparisons are alike returned/walked is d/n for
@@ -56,10 +57,10 @@ def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[floa
     """Distance from the maximum in standard errors, and the part of it that kappa is multiplied by. O(1)."""
     third = progress.moved * (progress.reach + 0.5 * progress.from_built)
     error = progress.remaining + progress.kappa * third + progress.lag
-    usual = 3.0 * n_features / max(progress.learned, 1) if n_features > SMALL else 0.0
-    if progress.returned > (settings.most_returned + usual) * progress.walked:
+    scarcity = n_features / max(progress.learned, 1) if n_features > SMALL else 0.0
+    if progress.returned > (settings.most_returned + 3.0 * scarcity) * progress.walked:
         error = np.inf
-    return float((settings.safety + 2.0 / n_features) * error), float(third)
+    return float((settings.safety + 2.0 / n_features + scarcity) * error), float(third)
 
 
 @helper

@@ -17,8 +17,8 @@ __all__ = ["implicit_slope", "keep", "learn_by_push", "push", "unlearn"]
 LONGEST_PUSH = 1.0
 """Standard errors. How far off a longer step is nobody knows: a pass is due."""
 FARTHEST_PUSH = 10.0
-"""In units of margins, the longest way of one by a push: curvatures differ by e^10 there. Where features are large
-beside the prior a longer one may be short in standard errors, by an information that holds no more: a pass is due."""
+"""Units of margins. On its way over so many the curvature of the logistic loss changes by a factor of e^10, so that the
+information from before says nothing of how long a push is in standard errors. Beyond it a pass is due."""
 SMALLEST = 1e-300
 """The least slope that is tried while the bracket still begins at 0, of which there is no geometric mean."""
 
@@ -244,7 +244,7 @@ def implicit_slope(objective: Any, e: float, q: float, share: float) -> tuple[fl
     A step that does not end strictly inside the bracket, or is more than half as long as the last, gives way to the
     geometric mean of the bracket's ends: s may be tiny beside S(e), and where S has a kink Newton's method alone may
     oscillate for ever. A last step of Newton's is not followed by another look at the curvature when, as far as the
-    last two tell, it would matter less than 1e-13 of the information, which 5,000 answers do not add up to 1e-10.
+    last two tell, it would matter less than 1e-13 of the information: of 5,000 answers less than 1e-9.
     """
     low, shrinking = 0.0, 0.5
     high, w = pull(objective, e, share)

@@ -75,7 +75,8 @@ class Fit:
     names : d texts
         Of the features.
     items : texts
-        Those of them that are compared; the covariates are not among them.
+        Those of them that are compared: of contrasts in numbers all where each row is 1 for one, -1 for another and 0
+        elsewhere, or else none. Covariates are not among them.
     position : Estimate or None
         The advantage of being shown first, where ``position=True``; theta and covariance leave it out.
     comparisons : float
@@ -141,6 +142,8 @@ class Fit:
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """Items among which every difference has a finite estimate, the largest group first."""
+        if not self.items:
+            return ()
         found = self._knowledge.part(self._rated()).groups()
         return tuple(tuple(self.items[k] for k in group) for group in found)
 
@@ -260,7 +263,7 @@ class Fit:
         ----------
         Firth, de Menezes (2004), Quasi-variances, Biometrika 91, 65-80.
         """
-        return quasi_errors(self._knowledge.part(self._rated()))
+        return quasi_errors(self._knowledge.part(self._rated())) if self.items else np.empty(0)
 
     def ranking(
         self, scale: float = 1.0, anchor: dict[str, float] | None = None, *, items: Any = None, level: float = 0.95
@@ -275,7 +278,7 @@ class Fit:
             The name of one item, and its rating. Intervals are then those of differences from it. None: the mean of the
             items is 0.
         items : texts, optional
-            Which names are ranked. None: :attr:`items`.
+            Which names are ranked. None: :attr:`items`, where there are some.
         level : float, default 0.95
             Probability with which all intervals hold together, and that with which no rank is outside its range.
 
@@ -305,6 +308,11 @@ class Fit:
         c       1000               0    1000 to 1000          77   1-3
         """
         chosen = self.items if items is None else texts("items", items)
+        if not chosen:
+            raise ValueError(
+                "items is None, and rows of the contrasts are not 1 for one item and -1 for another, so that items "
+                "are not told from features; the names of those that are compared are wanted, two or more"
+            )
         places = [self._place("items", name) for name in chosen]
         if len(set(places)) != len(places) or len(places) < 2:
             raise ValueError(f"items is {brief(items if items is not None else chosen)}; two or more names are wanted")

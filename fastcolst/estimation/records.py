@@ -25,7 +25,8 @@ likelihood. not-converged: passes ran out, or the information or a step was not 
 class Settings(NamedTuple):
     """The numbers by which the exact estimate works.
 
-    safety: predicted errors are taken so many times as large, and 2/d times more. first_kappa: the first factor of the
+    safety: predicted errors are taken so many times as large, and a little more where there is little to predict from;
+    see :mod:`fastcolst.estimation.prediction`. first_kappa: the first factor of the
     prediction, which for the logistic loss is a bound. kappa_decay: the share of itself to which this factor may fall
     at a pass. smallest_kappa, largest_kappa: the range in which it stays. most_returned: share of the movement since
     the last pass that may come back as curvature, beyond what is usual, before the prediction counts for nothing. goal:

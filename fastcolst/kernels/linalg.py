@@ -31,8 +31,8 @@ __all__ = [
     "whiten_contrast",
 ]
 
-PIVOT_TOLERANCE = 1e-12
-"""Times d: what is left of a feature's sum of squares, given the others, is rounding error up to this share of it."""
+SHARE_TOLERANCE = 1e-12
+"""Times d: a feature of which the others leave no larger share unexplained depends on them linearly, up to rounding."""
 
 
 @helper
@@ -335,9 +335,9 @@ def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:
     Returns
     -------
     (d, d) float64, C-contiguous, or None
-        None when M is not numerically invertible: given the others some feature has a share of at most 1e-12 d of its
-        own sum of squares left, the reciprocal of a diagonal element of the inverse of the scaled M. A squared pivot of
-        L is such a share given the features before it alone, and two of 1e-8 may be rounding error.
+        None when M is not numerically invertible, that is, when some feature keeps at most 1e-12 d of its own sum of
+        squares given all others. This share is 1 / (C^-1)_jj, with C = D^-1 M D^-1. The squared pivots of L do not show
+        it: they are shares given the earlier features alone, and two of 1e-8 may leave a share of 1e-16.
 
     Notes
     -----
@@ -352,12 +352,12 @@ def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:
     scale = np.sqrt(squares)
     correlations = gram / scale
     correlations /= scale[:, np.newaxis]
-    with one_thread(len(gram)):  # of Fortran's order, in place; upper triangles there are lower ones here
+    with one_thread(len(gram)):  # LAPACK works in place on the transpose, whose upper triangle is our lower one
         upper, info = dpotrf(correlations.T, lower=0, clean=1, overwrite_a=1)
         if info != 0:
             return None
         inverse: NDArray[np.float64] = dtrtri(upper, lower=0, overwrite_c=1)[0].T
-    if not np.square(inverse).sum(axis=0).max() < 1.0 / (PIVOT_TOLERANCE * len(gram)):
+    if not np.square(inverse).sum(axis=0).max() < 1.0 / (SHARE_TOLERANCE * len(gram)):
         return None
     inverse /= scale
     return inverse

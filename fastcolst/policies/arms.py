@@ -118,14 +118,16 @@ def keys_of_their_own(name: str, listed: list[Any], cure: str = "") -> Keys:
 
 def _refuse_unequal(name: str, keys: Sequence[Any]) -> None:
     """Refuse keys that do not equal themselves, such as nan: they could not be found again, and would not be missed."""
-    for place, key in enumerate(keys) if not looked_at(_equal_themselves, keys) else ():
-        if not looked_at(_equal_themselves, [key]):
-            raise ValueError(
-                f"{name}[{place}] is {brief(key)}, which does not equal itself; a text, a number or a tuple is wanted"
-            )
+    if looked_at(_equal_themselves, keys):
+        return
+    place, key = next((place, key) for place, key in enumerate(keys) if not looked_at(_equal_themselves, [key]))
+    raise ValueError(
+        f"{name}[{place}] is {brief(key)}, which does not equal itself; a text, a number or a tuple is wanted"
+    )
 
 
 def _equal_themselves(keys: Sequence[Any]) -> bool:
+    """Whether all of some keys do; O(n), without a step of Python's for each."""
     return all(map(operator.eq, keys, keys))
 
 

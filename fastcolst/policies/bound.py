@@ -268,9 +268,9 @@ class BoundArms:
                 found = arm if places is None else looked_at(places.get, arm)
                 place = looked_at(lambda value: count("arms", value, lowest=0), found)
                 if place is None or place >= n or not kept[place]:
-                    why = "which is not there" if place is None or place >= n else "named before"
-                    wanted = "a key of a bound arm" if self._keys else f"an index below {n}"
-                    raise ValueError(f"arms[{number}] is {brief(arm)}, {why}; {wanted}, each once, is wanted")
+                    why = "which is not bound" if place is None or place >= n else "which was named before"
+                    wanted = "keys of bound arms" if self._keys else f"indices below {n}"
+                    raise ValueError(f"arms[{number}] is {brief(arm)}, {why}; {wanted}, each once, are wanted")
                 kept[place] = False
             rest = n - len(listed)
             if not listed:

@@ -41,15 +41,21 @@ def exploration_of(value: Any, n_features: int, n_arms: int | None) -> tuple[int
 
 
 def long_exploration(parameters: Mapping[str, Any], counters: Any) -> str:
-    """What there is to say of the paper's n_features * n_arms rounds before they begin, or nothing.
+    """What there is to say of an exploration that nobody gave a length before it begins, or nothing.
 
-    Comparisons from a log count towards them. ``counters`` as in :data:`fastcolst.policies.state.COUNTERS`.
+    Comparisons from a log count towards it. ``counters`` as in :data:`fastcolst.policies.state.COUNTERS`.
     """
-    tau, horizon = int(counters["exploration_rounds"]), parameters.get("horizon")
+    given, horizon, n_features = parameters["exploration_rounds"], parameters.get("horizon"), int(counters["enough"])
+    tau = 2 * n_features if given == "auto" else int(counters["exploration_rounds"])
     left = tau - int(counters["logged"])
-    if tau == UNKNOWN or left <= min(LONG, LONG if horizon is None else horizon):
+    if given not in {None, "auto"} or tau == UNKNOWN or left <= min(LONG, LONG if horizon is None else horizon):
         return ""
     than = f"{LONG}" if left > LONG else f"the horizon of {horizon}"
+    if given == "auto":
+        return (
+            f"the exploration is some 2 n_features = {tau} rounds of random pairs at least, more than {than}; with a "
+            "ridge, exploration_rounds=0 lets choices use the estimate from the first answer on"
+        )
     return (
         f"the exploration is n_features * n_arms = {tau} rounds of random pairs, more than {than}; "
         "exploration_rounds='auto' ends it as soon as the Gram matrix is well conditioned, a number after so many"

@@ -15,7 +15,7 @@ from fastcolst.comparison import probabilities
 from fastcolst.estimation.concavity import unkept_promise
 from fastcolst.estimation.memory import snapshot
 from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
-from fastcolst.kernels.linalg import PIVOT_TOLERANCE, inverse_factor
+from fastcolst.kernels.linalg import SHARE_TOLERANCE, inverse_factor
 from fastcolst.policies.answering import is_tiny
 from fastcolst.policies.columns import Features, Names, contexts_of, features_of, order_of
 from fastcolst.policies.exploration import UNKNOWN, exploration_of, long_exploration
@@ -397,9 +397,10 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
     def _note_status(self) -> None:
         self._note_lock_in()
         self._note_concavity()
-        looks = (self._chosen.item() + 1) // STATUS_ROUNDS
-        if looks % max(1, len(self._state.memory.theta) // STATUS_ROUNDS) == 0:
-            self._note_estimate()  # of many features OnlineNewton's status takes as long as d rounds
+        d = len(self._state.memory.theta)
+        # where features are many OnlineNewton's status takes as long as d rounds
+        if d <= STATUS_ROUNDS or (self._chosen.item() + 1) % (-(-d // STATUS_ROUNDS) * STATUS_ROUNDS) == 0:
+            self._note_estimate()
 
     def _note_estimate(self) -> None:
         """Warn once of an estimate that is not what it should be."""
@@ -455,8 +456,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         if not self._is_exploring:
             return
         counters = self._state.counters
-        is_long = not self._warned_long and self._parameters["exploration_rounds"] is None
-        message = long_exploration(self._parameters, counters) if is_long else ""
+        message = "" if self._warned_long else long_exploration(self._parameters, counters)
         if message:
             self._warned_long = True
             warn_caller(f"{type(self).__name__}: {message}")
@@ -475,7 +475,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         scale = np.sqrt(np.diag(self._state.gram))
         scale[scale == 0.0] = 1.0
         rank = np.linalg.matrix_rank(
-            self._state.gram / np.outer(scale, scale), PIVOT_TOLERANCE * len(scale), hermitian=True
+            self._state.gram / np.outer(scale, scale), SHARE_TOLERANCE * len(scale), hermitian=True
         )
         span = "their contrasts span" if self._fading is None else "what is not forgotten of their contrasts spans"
         return (

@@ -67,7 +67,7 @@ class Simulated:
     _counts_pending: bool = False
     """Whether pairs that wait count in M; see :mod:`fastcolst.policies.counting`."""
     _is_plain: bool = True
-    """Whether answers count as they are given and pairs when they are answered: neither of the two is so."""
+    """Whether every answer has the weight that it is given, and a pair counts when it is answered: with neither."""
     _is_exploring: bool = False
     """Whether pairs are still random for the sake of M: a copy of what the counters say, which is read faster."""
 

@@ -17,7 +17,7 @@ numbers in the same order (`draw`), so that the two can be compared duel by duel
 from fastcolst.reference.blind import DoubleThompson, SelfSparring, UniformPairs
 from fastcolst.reference.estimation import MLE, Estimate, OnlineNewton, bend, fit, pull
 from fastcolst.reference.informed import Informative, InformedPolicy, TwoSamples
-from fastcolst.reference.linalg import PIVOT_TOLERANCE, Floats, inverse, invertible, norms
+from fastcolst.reference.linalg import SHARE_TOLERANCE, Floats, inverse, invertible, norms
 from fastcolst.reference.models import BradleyTerry, ComparisonModel, ExponentialNoise, Thurstone
 from fastcolst.reference.pairs import distinct_pair, first_of_the_largest, pair_distances, tie_key, undominated
 from fastcolst.reference.policies import CoLSTIM, LinearPolicy, MaxInP, MaxPairUCB
@@ -27,7 +27,7 @@ from fastcolst.reference.stages import StaD, StagewisePolicy, SupCoLSTIM
 
 __all__ = [
     "MLE",
-    "PIVOT_TOLERANCE",
+    "SHARE_TOLERANCE",
     "BradleyTerry",
     "CoLSTIM",
     "ComparisonModel",

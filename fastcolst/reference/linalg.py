@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-PIVOT_TOLERANCE = 1e-12  # times d: smallest pivot, of the unit-diagonal M, that counts as invertible
+SHARE_TOLERANCE = 1e-12  # times d: the least share of its own sum of squares that a feature keeps, given all others
 
 
 def invertible(gram: Floats) -> bool:
@@ -23,7 +23,7 @@ def invertible(gram: Floats) -> bool:
     if np.any(values <= 0.0):
         return False
     shares = 1.0 / np.sum(axes**2 / values, axis=1)
-    return bool(np.all(shares > PIVOT_TOLERANCE * d))
+    return bool(np.all(shares > SHARE_TOLERANCE * d))
 
 
 def inverse(gram: Floats) -> Floats:
