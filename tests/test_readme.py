@@ -38,10 +38,10 @@ SCALED = {
     # Fewer and shorter runs.
     "--runs 100 --seed 1": "--runs 2 --horizon 700 --seed 1",
     "horizon = 2000\nruns = 20\n": "horizon = 300\nruns = 2\n",
-    "fastcolst reproduce   ": "fastcolst reproduce --runs 2 --horizon 600   ",
-    "figure1 --runs 10 --horizon 3000": "figure1 --runs 2 --horizon 600",
-    "table1 --sweep width_scale": "table1 --sweep width_scale --runs 2 --horizon 600",
-    "lower-bound --sweep": "lower-bound --sweep --runs 2 --horizon 600",
+    "fastcolst reproduce   ": "fastcolst reproduce --runs 2 --horizon 200   ",
+    "figure1 --runs 10 --horizon 3000": "figure1 --runs 2 --horizon 200",
+    "table1 --sweep width_scale": "table1 --sweep width_scale --runs 2 --horizon 200",
+    "lower-bound --sweep": "lower-bound --sweep --runs 2 --horizon 200",
 }
 """All that is not run as it stands, and what is run instead."""
 

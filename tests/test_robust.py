@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import JIT, rounds
+from conftest import JIT, everyday, rounds
 from inside import snapshot, state_of
 from test_contract import a_chunk, check_fused, follow
 from twins import INFORMED, LINEAR, MODELS, STAGED, taken_by
@@ -38,10 +38,19 @@ def both(name: str, estimator: str = "sgd", n: int = 2, **more: Any) -> tuple[li
     return policies, plain(D, **taken_by(plain, twin))
 
 
-def cases() -> list[tuple[str, str, float]]:
+COMPILED = ("CoLSTIM", "MaxInP", "SupCoLSTIM")
+"""Policies that are played compiled every day; in tests/test_counting.py all are served."""
+
+
+def cases() -> list[Any]:
     """Without a penalty an exact estimate is at first far out, where many are as good."""
     found = [(name, how) for name in POLICIES for how in ESTIMATORS if not (name in INFORMED and how == "sgd")]
-    return [(*case, ridge) for case in found for ridge in (0.5, 0.0) if (case[1], ridge) != ("mle", 0.0)]
+    return [
+        pytest.param(*case, ridge, marks=everyday(case[0] in COMPILED))
+        for case in found
+        for ridge in (0.5, 0.0)
+        if (case[1], ridge) != ("mle", 0.0)
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:.* showed an arm against itself:UserWarning")
