@@ -445,3 +445,23 @@ def test_ctrl_c_is_answered_within_a_second():
     elapsed = time.monotonic() - start
     assert "KeyboardInterrupt" in errors and process.returncode != 0
     assert elapsed < (3.0 if JIT else 10.0)  # a second, and the interpreter's own end on a busy machine
+
+
+def test_an_interrupt_while_runs_are_handed_out_stops_those_at_work(monkeypatch):
+    told = []
+
+    def wait_for(plan, run, record, stop):
+        told.append(stop.wait(30))
+        return {}
+
+    class Interrupted(simulation.ThreadPoolExecutor):
+        def submit(self, play, run):
+            if run == 2:
+                raise KeyboardInterrupt
+            return super().submit(play, run)
+
+    monkeypatch.setattr(simulation, "play_run", wait_for)
+    monkeypatch.setattr(simulation, "ThreadPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fc.simulate({"Random": fc.UniformPairs()}, fc.Scenario.hard(n_arms=3, n_features=2), 10, runs=4, threads=2)
+    assert told == [True, True]

@@ -152,7 +152,7 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         return list(policies.values()) if run == 0 else []
 
     watching = _bar(plan.horizon * runs, progress)
-    with one_line(), watching as bar, ThreadPoolExecutor(workers, "fastcolst") as executor:
+    with one_line(), watching as bar:
         for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
             if bar is not None:
                 bar.set_description_str(f"preparing {label}")
@@ -160,8 +160,9 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         if bar is not None:
             bar.set_description_str("")
             bar.unpause()
-        futures = [executor.submit(play, run) for run in range(runs)]
+        executor = ThreadPoolExecutor(workers, "fastcolst")
         try:
+            futures = [executor.submit(play, run) for run in range(runs)]
             _watch(futures, records, bar)
         finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
             stop.set()
