@@ -8,7 +8,7 @@ import pytest
 
 import fastcolst as fc
 from fastcolst.experiments import cells as cutting
-from fastcolst.experiments.cells import compute_cell
+from fastcolst.experiments.cells import compute_cells
 from fastcolst.experiments.store import Manifest, Store
 
 POLICY = {"CoLSTIM": {"name": "CoLSTIM", "estimator": "sgd"}}
@@ -25,7 +25,7 @@ def test_overhead_at_cells_of_a_second(benchmark, report, tmp_path, monkeypatch)
 
     def plain():
         for cell in cells:
-            compute_cell(work.task(cell))
+            compute_cells(work.task([cell]))
 
     folders = iter(range(100))
 

@@ -95,12 +95,38 @@ def test_bytes_are_those_of_one_thread_for_threads_and_processes(tmp_path, one_r
     assert contents(tmp_path / "one") == contents(tmp_path / "two") == contents(tmp_path / "processes")
 
 
+@pytest.mark.parametrize(("threads", "room_for", "starts"), [
+    (1, 99, 5),  # one for each run
+    (2, 99, 5),
+    (3, 99, 10),  # 15 cells in 6 tasks or more
+    (6, 99, 15),
+    (1, 2, 10),  # of policies that keep every comparison
+    (1, 0, 15),
+])  # fmt: skip
+def test_rounds_are_drawn_once_for_the_policies_that_play_them_together(
+    tmp_path, monkeypatch, one_run_a_cell, threads, room_for, starts
+):
+    policies, problem = {**POLICIES, "SS": fc.SelfSparring()}, fc.Scenario.hard(n_arms=6, n_features=3)
+    monkeypatch.setattr(cutting, "TOGETHER_BYTES", room_for * 8 * 20 * 3)
+    started, start = [], fc.Scenario.start
+    monkeypatch.setattr(fc.Scenario, "start", lambda self, *run: started.append(run) or start(self, *run))
+    study = small(policies=policies, scenarios={"hard": problem}, horizon=20)
+    found = study.run(tmp_path, threads=threads, progress=False).result("hard")
+    assert len(started) == starts
+    for label, table in policies.items():
+        policy = fc.CoLSTIM(3, estimator="sgd", exploration_rounds=10) if isinstance(table, dict) else table
+        alone = fc.simulate({label: policy}, problem, horizon=20, runs=5, rng=3, checkpoints=4)
+        assert found.average_regret[label].tobytes() == alone.average_regret[label].tobytes()
+
+
 def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
     study = fc.Study(POLICIES, SCENARIOS, horizon=100_000, runs=50)
     manifests = [study._manifest, study._manifest]
     assert manifests[0].block_runs == manifests[1].block_runs
-    (hard, hard_random), (easy, _) = manifests[0].block_runs
-    assert 1 <= hard <= easy and hard < hard_random <= 50
+    (hard, hard_random), (easy, easy_random) = manifests[0].block_runs
+    assert 1 <= hard == hard_random < 50 and hard <= easy == easy_random <= 50
+    (alone,), (_,) = fc.Study({"Random": POLICIES["Random"]}, SCENARIOS, horizon=100_000, runs=50)._manifest.block_runs
+    assert alone > hard  # who is slow, CoLSTIM here, decides for those who play the same rounds
     cells = manifests[0].cells
     assert len({cell.name for cell in cells}) == len(cells)
     for s in range(2):
@@ -200,8 +226,10 @@ def test_resuming_computes_only_what_is_missing(tmp_path, monkeypatch, one_run_a
         (tmp_path / "cells" / name).unlink()
     (tmp_path / "cells" / ".00000-00000-00000.parquet.0123456789abcdef.tmp").write_bytes(b"half")
     computed = []
-    compute = executors.compute_cell
-    monkeypatch.setattr(executors, "compute_cell", lambda task, stop: computed.append(task) or compute(task, stop))
+    compute = executors.compute_cells
+    monkeypatch.setattr(
+        executors, "compute_cells", lambda task, stop: computed.extend(task.recipes) or compute(task, stop)
+    )
     assert fc.load_study(tmp_path).missing == 3
     study.run(tmp_path, progress=False)
     assert len(computed) == 3 and contents(tmp_path) == before
@@ -420,7 +448,7 @@ def test_a_process_is_told_once_to_leave_with_its_parent_and_a_fork_of_it_anew(m
 
 
 def test_an_unwritable_folder_is_told_before_anything_is_computed(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "compute_cell", None)
+    monkeypatch.setattr(executors, "compute_cells", None)
     (tmp_path / "file").write_text("x")
     for name in ("file", "file/below", "file/below/more"):
         with pytest.raises(OSError, match=r"file") as caught:

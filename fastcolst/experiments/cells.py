@@ -1,7 +1,12 @@
-"""Cells: one policy on one scenario for a block of runs, what it takes to compute one, and how a study is cut."""
+"""Cells: one policy on one scenario for a block of runs; how a study is cut into them, and how they are computed.
+
+Policies that meet the same rounds play them together, so that these are drawn once: contexts, utilities and luck depend
+on the scenario and the run, not on who plays.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import socket
@@ -17,17 +22,21 @@ from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.mle import MLE
 from fastcolst.experiments.players import Player
 from fastcolst.experiments.problems import Problem
-from fastcolst.experiments.simulation import Plan, Record, RunError, columns, play_run
+from fastcolst.experiments.simulation import Plan, Record, RunError, play_run
 from fastcolst.experiments.tables import Recipe
 
-__all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cell", "warm"]
+__all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cells", "warm"]
 
 MOST_CELLS = 1_000_000
 MOST_CHECKPOINTS = 1_000_000
 MOST_ROWS = 10_000_000_000
 """Rows of results: a run at a checkpoint. So many numbers are 240 GB."""
 CELL_SECONDS = 1.0
-"""A cell takes about so long, or longer, on a slow processor."""
+"""A scenario's slowest policy takes about so long for a cell, or longer, on a slow processor."""
+MOST_TOGETHER = 8
+"""Cells that are computed together: more would spare little, and the first of them would be kept later."""
+TOGETHER_BYTES = 2**28
+"""What policies that play together may remember, if each keeps every comparison."""
 
 
 class Setting(NamedTuple):
@@ -54,12 +63,11 @@ class Cell(NamedTuple):
 
 
 class Task(NamedTuple):
-    """All that a worker needs to compute a cell, as plain data."""
+    """All that a worker needs to compute cells of one scenario and the same runs, as plain data: recipes by label."""
 
     scenario: str
-    policy: str
     problem: Problem
-    recipe: Recipe
+    recipes: dict[str, Recipe]
     horizon: int
     rounds: NDArray[np.int64]
     seed: int
@@ -80,15 +88,32 @@ class Work(NamedTuple):
     single_arms: bool
 
     def block_runs(self) -> list[list[int]]:
-        """Runs of a cell, by scenario and policy."""
-        return [[_block_runs(recipe, s, self.runs) for _, recipe in self.recipes] for _, s in self.settings]
+        """Runs of a cell, by scenario and policy: as many for all policies of a scenario, which can play together."""
+        sizes = (min(_block_runs(recipe, s, self.runs) for _, recipe in self.recipes) for _, s in self.settings)
+        return [[size] * len(self.recipes) for size in sizes]
 
-    def task(self, cell: Cell) -> Task:
-        """What a worker computes for a cell."""
-        (label, setting), (policy, recipe) = self.settings[cell.scenario], self.recipes[cell.policy]
-        runs = range(cell.first_run, cell.first_run + cell.n_runs)
-        plays = setting.problem, recipe, setting.horizon, setting.rounds, self.seed
-        return Task(label, policy, *plays, runs, self.single_arms)
+    def together(self, cells: list[Cell], n_tasks: int) -> list[list[Cell]]:
+        """Cells in their order, cut where the next one cannot, or should not, be computed with those before.
+
+        Not fewer than ``n_tasks`` parts, where there are as many cells: workers that have nothing to do spare no time.
+        """
+        parts: list[list[Cell]] = []
+        for (scenario, *_), same in itertools.groupby(cells, lambda cell: (cell.scenario, cell.block, cell.n_runs)):
+            rest, (_, setting) = list(same), self.settings[scenario]
+            remembered = 8 * setting.horizon * setting.problem.n_features
+            most = max(1, min(MOST_TOGETHER, len(cells) // n_tasks, TOGETHER_BYTES // remembered))
+            size = math.ceil(len(rest) / math.ceil(len(rest) / most))
+            parts += [rest[i : i + size] for i in range(0, len(rest), size)]
+        return parts
+
+    def task(self, cells: list[Cell]) -> Task:
+        """What a worker computes for cells that :meth:`together` left together."""
+        first = cells[0]
+        label, setting = self.settings[first.scenario]
+        recipes = dict(self.recipes[cell.policy] for cell in cells)
+        runs = range(first.first_run, first.first_run + first.n_runs)
+        plays = setting.horizon, setting.rounds, self.seed, runs
+        return Task(label, setting.problem, recipes, *plays, self.single_arms)
 
 
 class Outcome(NamedTuple):
@@ -108,19 +133,22 @@ _WARM: set[tuple[Any, ...]] = set()
 """Kinds of rules whose kernels this process has compiled or loaded."""
 
 
-def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
-    """Play the runs of a cell. The same task gives the same totals wherever and however often it is computed."""
+def compute_cells(task: Task, stop: threading.Event | None = None) -> list[Outcome]:
+    """Play the runs of cells, in the order of the task's recipes.
+
+    A cell's totals are the same wherever, however often and with whichever others it is computed.
+    """
     stop = threading.Event() if stop is None else stop
-    template = task.recipe.build(task.problem.n_features)
-    plan = Plan({task.policy: template}, task.problem, task.horizon, task.seed, task.rounds, task.single_arms)
-    warm(template)
-    shape = len(task.runs), len(task.rounds), columns(task.single_arms)
-    totals, seconds = np.empty(shape), np.empty(len(task.runs))
-    trouble = ""
-    for i, run in enumerate(task.runs):
-        record = Record(plan)
+    templates = {label: recipe.build(task.problem.n_features) for label, recipe in task.recipes.items()}
+    plan = Plan(templates, task.problem, task.horizon, task.seed, task.rounds, task.single_arms)
+    for template in templates.values():
+        warm(template)
+    records: list[Record] = []
+    troubles: dict[str, str] = {}
+    for run in task.runs:
+        records.append(Record(plan))
         try:
-            policies = play_run(plan, run, record, stop)
+            policies = play_run(plan, run, records[-1], stop)
         except RunError as error:
             raise ValueError(f"scenario {task.scenario!r}, {error}") from None
         except Exception as error:
@@ -128,9 +156,17 @@ def compute_cell(task: Task, stop: threading.Event | None = None) -> Outcome:
             raise
         if stop.is_set():
             raise CancelledError
-        totals[i], seconds[i] = record.totals[task.policy], record.seconds[task.policy]
-        trouble = trouble if i else policies[task.policy].trouble()
-    return Outcome(totals, seconds, trouble, f"{socket.gethostname()}:{os.getpid()}")
+        troubles = troubles or {label: policy.trouble() for label, policy in policies.items()}
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    return [
+        Outcome(
+            np.stack([record.totals[label] for record in records]),
+            np.array([record.seconds[label] for record in records]),
+            troubles[label],
+            worker,
+        )
+        for label in templates
+    ]
 
 
 def warm(policy: Player, say: Callable[[str], None] | None = None) -> None:

@@ -19,15 +19,15 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from fastcolst._checks import brief
-from fastcolst.experiments.cells import Cell, Outcome, Task, Work, compute_cell, warm
+from fastcolst.experiments.cells import Cell, Outcome, Task, Work, compute_cells, warm
 from fastcolst.experiments.progress import Progress
 from fastcolst.experiments.simulation import POLL_SECONDS
 from fastcolst.experiments.store import Store
 
-__all__ = ["check_executor", "compute_cell_for", "leave_with_parent", "run_on", "run_on_threads"]
+__all__ = ["check_executor", "compute_cells_for", "leave_with_parent", "run_on", "run_on_threads"]
 
 TASKS_AHEAD = 256
-"""Tasks handed to an executor that does not say how many workers it has."""
+"""Tasks handed to an executor that does not say how many workers it has; else two for each."""
 
 
 def check_executor(executor: Any, threads: int | None) -> None:
@@ -51,7 +51,7 @@ def run_on_threads(work: Work, store: Store, missing: list[Cell], bar: Progress,
     stop = threading.Event()
     executor = ThreadPoolExecutor(workers, thread_name_prefix="fastcolst")
     try:
-        run_on(executor, partial(compute_cell, stop=stop), work, store, missing, bar)
+        run_on(executor, partial(compute_cells, stop=stop), work, store, missing, bar)
     finally:  # after Ctrl-C or an error: cells at work stop at their next chunk
         stop.set()
         executor.shutdown(wait=True, cancel_futures=True)
@@ -59,36 +59,38 @@ def run_on_threads(work: Work, store: Store, missing: list[Cell], bar: Progress,
 
 def run_on(
     executor: Any,
-    compute: Callable[[Task], Outcome],
+    compute: Callable[[Task], list[Outcome]],
     work: Work,
     store: Store,
     missing: list[Cell],
     bar: Progress,
 ) -> None:
-    """Hand out cells, a bounded number at a time, and keep them as they come back."""
+    """Hand out cells, a bounded number of tasks at a time, and keep them as they come back."""
     workers = getattr(executor, "_max_workers", None)
     ahead = 2 * workers if isinstance(workers, int) else TASKS_AHEAD
-    cells = iter(missing)
-    waiting: dict[Future[Outcome], Cell] = {}
-    finished: SimpleQueue[Future[Outcome]] = SimpleQueue()
+    parts = iter(work.together(missing, ahead))
+    waiting: dict[Future[list[Outcome]], list[Cell]] = {}
+    finished: SimpleQueue[Future[list[Outcome]]] = SimpleQueue()
     warned: set[tuple[int, int]] = set()
     try:
         while True:
-            for cell in islice(cells, ahead - len(waiting)):
-                future = executor.submit(compute, work.task(cell))
-                waiting[future] = cell
+            for cells in islice(parts, ahead - len(waiting)):
+                future = executor.submit(compute, work.task(cells))
+                waiting[future] = cells
                 future.add_done_callback(finished.put)
             if not waiting:
                 return
             future = _next(finished, bar)
-            outcome = future.result()
-            cell = waiting.pop(future)
-            store.add(cell, outcome)
-            bar.advance()
-            if outcome.trouble and (cell.scenario, cell.policy) not in warned:
-                warned.add((cell.scenario, cell.policy))
-                where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
-                warnings.warn(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}", stacklevel=4)
+            found = list(zip(waiting[future], future.result(), strict=True))
+            del waiting[future]
+            for cell, outcome in found:
+                store.add(cell, outcome)
+                bar.advance()
+            for cell, outcome in found:
+                if outcome.trouble and (cell.scenario, cell.policy) not in warned:
+                    warned.add((cell.scenario, cell.policy))
+                    where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
+                    warnings.warn(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}", stacklevel=4)
     except BaseException as error:
         _give_up(store, waiting)
         clearer = _clearer(error, store.state)
@@ -97,7 +99,7 @@ def run_on(
         raise clearer from error
 
 
-def _next(finished: SimpleQueue[Future[Outcome]], bar: Progress) -> Future[Outcome]:
+def _next(finished: SimpleQueue[Future[list[Outcome]]], bar: Progress) -> Future[list[Outcome]]:
     while True:
         try:
             return finished.get(timeout=POLL_SECONDS)  # a wait without end would not see Ctrl-C everywhere
@@ -105,14 +107,15 @@ def _next(finished: SimpleQueue[Future[Outcome]], bar: Progress) -> Future[Outco
             bar.show()
 
 
-def _give_up(store: Store, waiting: Mapping[Future[Outcome], Cell]) -> None:
+def _give_up(store: Store, waiting: Mapping[Future[list[Outcome]], list[Cell]]) -> None:
     """Call off what has not begun, and keep what was finished meanwhile."""
     for future in waiting:
         future.cancel()
     with contextlib.suppress(OSError):
-        for future, cell in waiting.items():
+        for future, cells in waiting.items():
             if future.done() and not future.cancelled() and future.exception() is None:
-                store.add(cell, future.result())
+                for cell, outcome in zip(cells, future.result(), strict=True):
+                    store.add(cell, outcome)
 
 
 def _clearer(error: BaseException, state: str) -> BaseException | None:
@@ -129,12 +132,12 @@ def _clearer(error: BaseException, state: str) -> BaseException | None:
 # --- workers ------------------------------------------------------------------------------------------------
 
 
-def compute_cell_for(process: int, task: Task) -> Outcome:
-    """Compute a cell in a worker, which does not outlive the process that hands out the cells and started it."""
+def compute_cells_for(process: int, task: Task) -> list[Outcome]:
+    """Compute cells in a worker, which does not outlive the process that hands out the cells and started it."""
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid == process:
         leave_with_parent()
-    return compute_cell(task)
+    return compute_cells(task)
 
 
 _LEAVING: set[int] = set()

@@ -20,7 +20,7 @@ import numpy as np
 from fastcolst._checks import answer, brief, count, entries, is_a, path_text, whole_number
 from fastcolst._files import read_toml
 from fastcolst.experiments.cells import MOST_CHECKPOINTS, Setting, Work, check_amounts
-from fastcolst.experiments.executors import check_executor, compute_cell_for, run_on, run_on_threads
+from fastcolst.experiments.executors import check_executor, compute_cells_for, run_on, run_on_threads
 from fastcolst.experiments.players import Player, player_of
 from fastcolst.experiments.problems import Problem, check_length
 from fastcolst.experiments.progress import Progress, tell
@@ -318,7 +318,7 @@ class Study:
                     if executor is None:
                         run_on_threads(self._work, store, missing, bar, workers)
                     else:
-                        run_on(executor, partial(compute_cell_for, os.getpid()), self._work, store, missing, bar)
+                        run_on(executor, partial(compute_cells_for, os.getpid()), self._work, store, missing, bar)
         result = StudyResult(Path(out), store.manifest)
         result.__dict__["study"] = self
         return result
