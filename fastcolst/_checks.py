@@ -195,7 +195,7 @@ def check_memory(name: str, value: int, n_bytes: int) -> None:
     total = machine_bytes()
     most, why = (2**40, "") if total is None else (total // 2, ", half of what this machine has,")
     if n_bytes > most:
-        sizes = [f"{n / 1e9:,.0f}" if n >= 1e12 else f"{n / 1e9:.3g}" for n in (n_bytes, most)]
+        sizes = [f"{n / 1e9:,.0f}" if n >= 1e11 else f"{n / 1e9:.3g}" for n in (n_bytes, most)]
         raise ValueError(
             f"{name} is {value}; that takes {sizes[0]} GB of memory, and at most {sizes[1]} GB{why} are wanted"
         )

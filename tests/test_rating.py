@@ -808,6 +808,7 @@ def test_winners_may_be_named_by_their_columns_and_ties_by_a_word():
         (lambda fit: fit.ranking(anchor="a"), "anchor is 'a'"),
         (lambda fit: fit.ranking(items=["a", "x"]), "items is 'x'"),
         (lambda fit: fit.ranking(items=["a"]), r"items is \['a'\]; two or more names are wanted"),
+        (lambda fit: fit.ranking(items=[]), r"items is \[\]; two or more names are wanted"),
     ],
 )
 def test_what_a_rating_refuses(call, message):
@@ -833,6 +834,8 @@ def test_features_are_no_items_until_somebody_names_some():
             found.ranking()
         assert "within" not in found.summary()
         assert str(found.ranking(items=names)) == str(apart.ranking())
-    for rows in (items, sparse.csr_matrix(items)):
+    with_zeros = sparse.csr_matrix(np.where(items == 0.0, 7.0, items))
+    with_zeros.data[with_zeros.data == 7.0] = 0.0
+    for rows in (items, sparse.csr_matrix(items), with_zeros):
         assert fc.fit(rows, wins).items == ("z[0]", "z[1]", "z[2]", "z[3]")
     assert fc.fit(np.where(items == 1.0, 2.0, items), wins).items == ()

@@ -434,9 +434,8 @@ class Careful(fc.CoLSTIM):
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """A module of one's own that can be imported, and edited."""
-    monkeypatch.setattr(
-        sys, "dont_write_bytecode", True
-    )  # it counts while size and second stay, and would hide an edit
+    # bytecode is taken for current while the source's size and second stay the same, which would hide an edit
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "own_classes.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("own_classes")

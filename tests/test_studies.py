@@ -95,19 +95,20 @@ def test_bytes_are_those_of_one_thread_for_threads_and_processes(tmp_path, one_r
     assert contents(tmp_path / "one") == contents(tmp_path / "two") == contents(tmp_path / "processes")
 
 
-@pytest.mark.parametrize(("threads", "room_for", "starts"), [
-    (1, 99, 5),  # one for each run
-    (2, 99, 5),
-    (3, 99, 10),  # 15 cells in 6 tasks or more
-    (6, 99, 15),
-    (1, 2, 10),  # of policies that keep every comparison
-    (1, 0, 15),
+@pytest.mark.parametrize(("threads", "seconds", "starts"), [
+    (1, 99.0, 5),  # one for each run
+    (2, 99.0, 5),
+    (3, 99.0, 10),  # 15 cells in 6 tasks or more
+    (6, 99.0, 15),
+    (1, 2.0, 10),  # of policies that take a second each
+    (1, 0.5, 15),
 ])  # fmt: skip
 def test_rounds_are_drawn_once_for_the_policies_that_play_them_together(
-    tmp_path, monkeypatch, one_run_a_cell, threads, room_for, starts
+    tmp_path, monkeypatch, one_run_a_cell, threads, seconds, starts
 ):
     policies, problem = {**POLICIES, "SS": fc.SelfSparring()}, fc.Scenario.hard(n_arms=6, n_features=3)
-    monkeypatch.setattr(cutting, "TOGETHER_BYTES", room_for * 8 * 20 * 3)
+    monkeypatch.setattr(cutting, "_round_seconds", lambda recipe, problem: 1.0 / 20)
+    monkeypatch.setattr(cutting, "TOGETHER_SECONDS", seconds)
     started, start = [], fc.Scenario.start
     monkeypatch.setattr(fc.Scenario, "start", lambda self, *run: started.append(run) or start(self, *run))
     study = small(policies=policies, scenarios={"hard": problem}, horizon=20)
@@ -117,6 +118,42 @@ def test_rounds_are_drawn_once_for_the_policies_that_play_them_together(
         policy = fc.CoLSTIM(3, estimator="sgd", exploration_rounds=10) if isinstance(table, dict) else table
         alone = fc.simulate({label: policy}, problem, horizon=20, runs=5, rng=3, checkpoints=4)
         assert found.average_regret[label].tobytes() == alone.average_regret[label].tobytes()
+
+
+def test_every_cell_of_a_task_is_kept_when_an_interrupt_comes_while_they_are(tmp_path, monkeypatch, one_run_a_cell):
+    added, add = [], Store.add
+
+    def interrupted(self, cell, outcome):
+        added.append(cell)
+        if len(added) == 2:
+            raise KeyboardInterrupt
+        add(self, cell, outcome)
+
+    monkeypatch.setattr(Store, "add", interrupted)
+    study = small(policies={**POLICIES, "SS": fc.SelfSparring()}, runs=4)
+    with pytest.raises(KeyboardInterrupt, match=r"cells are done and stay"):
+        study.run(tmp_path, threads=1, progress=False)
+    kept = contents(tmp_path)
+    assert {"00000-00000-00000.parquet", "00000-00001-00000.parquet", "00000-00002-00000.parquet"} <= kept.keys()
+    assert len(fc.load_study(tmp_path).seconds().policy.unique()) == 3
+    monkeypatch.setattr(Store, "add", add)
+    study.run(tmp_path, threads=1, progress=False)
+    lines = (tmp_path / "timings.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["cell"] for line in lines}) == len(lines) == len(contents(tmp_path)) == 24
+
+
+def test_a_folder_keeps_its_cut_when_cells_would_be_cut_otherwise_today(tmp_path, monkeypatch):
+    monkeypatch.setattr(cutting, "CELL_SECONDS", 1e-12)
+    study = small()
+    study.run(tmp_path, progress=False)
+    before = contents(tmp_path)
+    assert len(before) == 20
+    for name in sorted(before)[::3]:
+        (tmp_path / "cells" / name).unlink()
+    monkeypatch.setattr(cutting, "CELL_SECONDS", 1.0)
+    assert study._manifest.block_runs == [[5, 5], [5, 5]]
+    assert study.run(tmp_path, progress=False).missing == 0
+    assert contents(tmp_path) == before
 
 
 def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
@@ -221,20 +258,22 @@ def test_resuming_computes_only_what_is_missing(tmp_path, monkeypatch, one_run_a
     study = small()
     study.run(tmp_path, progress=False)
     before = contents(tmp_path)
-    lost = sorted(before)[3:6]
+    lost = [name for name in sorted(before) if name.startswith("00000-") and name[12:17] in ("00001", "00003")]
     for name in lost:
         (tmp_path / "cells" / name).unlink()
     (tmp_path / "cells" / ".00000-00000-00000.parquet.0123456789abcdef.tmp").write_bytes(b"half")
     computed = []
     compute = executors.compute_cells
-    monkeypatch.setattr(
-        executors, "compute_cells", lambda task, stop: computed.extend(task.recipes) or compute(task, stop)
-    )
-    assert fc.load_study(tmp_path).missing == 3
+    monkeypatch.setattr(executors, "compute_cells", lambda task, stop: computed.append(task) or compute(task, stop))
+    assert fc.load_study(tmp_path).missing == 4
+    study.run(tmp_path, threads=1, progress=False)
+    assert [(task.scenario, list(task.recipes), task.runs) for task in computed] == [
+        ("hard", ["CoLSTIM", "Random"], range(1, 2)),
+        ("hard", ["CoLSTIM", "Random"], range(3, 4)),
+    ]
+    assert contents(tmp_path) == before
     study.run(tmp_path, progress=False)
-    assert len(computed) == 3 and contents(tmp_path) == before
-    study.run(tmp_path, progress=False)
-    assert len(computed) == 3
+    assert len(computed) == 2
 
 
 KILLED = """
@@ -397,8 +436,9 @@ class Spoiled:
 
 
 def test_a_failing_cell_is_named_and_the_others_stay(tmp_path, one_run_a_cell):
-    study = small(scenarios={"spoiled": Spoiled()}, policies={"Random": fc.UniformPairs()}, horizon=50)
-    with pytest.raises(ValueError, match="scenario 'spoiled', policy 'Random', run 1, round 1") as caught:
+    policies = {"CoLSTIM": fc.CoLSTIM(2, estimator="sgd"), "Random": fc.UniformPairs()}
+    study = small(scenarios={"spoiled": Spoiled()}, policies=policies, horizon=50)
+    with pytest.raises(ValueError, match="scenario 'spoiled', policy 'CoLSTIM', run 1, round 1") as caught:
         study.run(tmp_path, threads=1, progress=False)
     assert "cells are done and stay" in caught.value.__notes__[0]
     assert "00000-00000-00000.parquet" in contents(tmp_path)
@@ -900,12 +940,13 @@ def test_a_cell_that_is_computed_anew_leaves_no_older_seconds_behind(tmp_path, o
 
 def test_a_policy_that_only_explores_says_so_once(tmp_path, one_run_a_cell):
     scenario = fc.Scenario(theta=[1.0, 1.0], contexts=[[1.0, 0.0], [1.0, 1.0]])  # a constant feature
-    study = fc.Study({"CoLSTIM": fc.CoLSTIM(2, estimator="sgd")}, {"flat": scenario}, 40, runs=3)
+    policies = {"Random": fc.UniformPairs(), "CoLSTIM": fc.CoLSTIM(2, estimator="sgd"), "SS": fc.SelfSparring()}
+    study = fc.Study(policies, {"flat": scenario}, 40, runs=3)
     with pytest.warns(
         UserWarning, match="scenario 'flat', policy 'CoLSTIM': CoLSTIM still explores after 40"
     ) as caught:
-        study.run(tmp_path, progress=False)
-    assert len(caught) == 1
+        study.run(tmp_path, threads=1, progress=False)
+    assert len(caught) == 1 and caught[0].filename == __file__
 
 
 # --- progress and the command line --------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def _add_reproduce(commands: Any) -> None:
     add("--seed", type=int, default=defaults.seed, metavar="SEED", help="from which everything follows [%(default)s]")
     out = "its folder; what is there with the same settings is kept [%(default)s]"
     add("--out", metavar="DIR", type=Path, default=Path("reproduction"), help=out)
-    add("--threads", type=int, metavar="N", help="cells at work at a time [one per processor]")
+    add("--threads", type=int, metavar="N", help="threads at work [one per processor]")
     add("--no-progress", action="store_true", help="no progress, even on a terminal")
 
 

@@ -31,6 +31,9 @@ __all__ = ["Contrasts", "Design", "check_labels", "codes_of", "column_names", "c
 
 Array = NDArray[np.float64]
 
+CHECKED_ROWS = 4096
+"""Rows that are looked at at a time: of features the first few tell that they are no items."""
+
 
 class Design(Protocol):
     """Contrasts z_k (m, d) and what a fit asks of them."""
@@ -358,6 +361,7 @@ def _checked_sparse(name: str, value: Any) -> Any:
     if not np.all(np.abs(matrix.data) < LARGEST):
         raise ValueError(f"{name} has entries that are not finite, or above {LARGEST:g}; finite numbers are wanted")
     matrix.sum_duplicates()
+    matrix.eliminate_zeros()
     return matrix
 
 
@@ -430,6 +434,10 @@ def _dtypes(frame: Any) -> Any:
 
 def _compares_items(rows: Any) -> bool:
     """Whether each of some rows, an array or compressed, is 1 for one column, -1 for another and 0 elsewhere."""
+    return all(_are_items(rows[start : start + CHECKED_ROWS]) for start in range(0, rows.shape[0], CHECKED_ROWS))
+
+
+def _are_items(rows: Any) -> bool:
     entries = rows[rows != 0.0] if isinstance(rows, np.ndarray) else rows.data
     if not np.all(np.abs(entries) == 1.0):
         return False

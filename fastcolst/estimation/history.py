@@ -25,7 +25,7 @@ all coordinates of a comparison would fall into one set of the cache."""
 LEAST_GROWTH = 2**26
 """Bytes by which an outgrown pool grows at least where :data:`GROWTH` is refused."""
 GROWTH = LEAST_GROWTH if sys.platform == "win32" else 2**30
-"""Bytes by which it grows at least as a rule; fewer on Windows, which counts memory that is not used."""
+"""Bytes by which an outgrown pool grows at least as a rule; fewer on Windows, which counts memory that is not used."""
 
 
 class History(NamedTuple):

@@ -29,12 +29,13 @@ The fields of :class:`fastcolst.estimation.records.Progress` from which the erro
 
 Contributions of many comparisons cancel, so that the first pass after pushes finds less than the bound, by a factor
 that changes slowly. Kappa follows it: it rises at once and falls by a twentieth a pass at most. Of few features one
-movement is a poorer guide to the next, hence 2/d; so it is of more than 48 with few comparisons n, hence d/n there.
+movement is a poorer guide to the next, hence 2/d. The same holds with more than 48 features
+while comparisons n are few, hence d/n, which is left out up to 48.
 
 All this holds for comparisons like those before. One of a new kind moves theta in a direction of which M knew little,
 and then a large share of the movement comes back as curvature. While comparisons are alike returned/walked is d/n for
-one of them, and half of the history's growth for many. Beyond ``most_returned``, and of more than 48 features
-3 d/n more, since it takes long until d/n is small, nothing is predicted, and a pass is due.
+one of them, and half of the history's growth for many. Beyond ``most_returned`` nothing is predicted, and a
+pass is due; with more than 48 features, where it takes long until d/n is small, beyond ``most_returned`` + 3 d/n.
 """
 
 from __future__ import annotations

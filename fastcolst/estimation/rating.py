@@ -289,7 +289,8 @@ class Fit:
         Raises
         ------
         ValueError
-            For names that are none of this fit's, or a number outside its range.
+            For names that are none of this fit's, or fewer than two; for None where the fit has no :attr:`items`; for a
+            number outside its range.
 
         Notes
         -----
@@ -308,7 +309,7 @@ class Fit:
         c       1000               0    1000 to 1000          77   1-3
         """
         chosen = self.items if items is None else texts("items", items)
-        if not chosen:
+        if items is None and not chosen:
             raise ValueError(
                 "items is None, and rows of the contrasts are not 1 for one item and -1 for another, so that items "
                 "are not told from features; the names of those that are compared are wanted, two or more"

@@ -26,14 +26,13 @@ class Settings(NamedTuple):
     """The numbers by which the exact estimate works.
 
     safety: predicted errors are taken so many times as large, and a little more where there is little to predict from;
-    see :mod:`fastcolst.estimation.prediction`. first_kappa: the first factor of the
-    prediction, which for the logistic loss is a bound. kappa_decay: the share of itself to which this factor may fall
-    at a pass. smallest_kappa, largest_kappa: the range in which it stays. most_returned: share of the movement since
-    the last pass that may come back as curvature, beyond what is usual, before the prediction counts for nothing. goal:
-    the share of the tolerance to which a pass solves. longest_step: the trust region of a step of Newton's method, in
-    units of the margins. most_turn: share of its first slope by which the loss may rise again along a step.
-    renew_after: times d, passes after which the information is computed anew. most_passes: passes after which a search
-    is given up.
+    see :mod:`fastcolst.estimation.prediction`. first_kappa: the first factor of the prediction, which for the logistic
+    loss is a bound. kappa_decay: the share of itself to which this factor may fall at a pass. smallest_kappa,
+    largest_kappa: the range in which it stays. most_returned: share of the movement since the last pass that may come
+    back as curvature, beyond what is usual, before the prediction counts for nothing. goal: the share of the tolerance
+    to which a pass solves. longest_step: the trust region of a step of Newton's method, in units of the margins.
+    most_turn: share of its first slope by which the loss may rise again along a step. renew_after: times d, passes
+    after which the information is computed anew. most_passes: passes after which a search is given up.
     """
 
     safety: float = 1.75

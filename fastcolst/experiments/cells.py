@@ -6,7 +6,6 @@ on the scenario and the run, not on who plays.
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import socket
@@ -33,10 +32,9 @@ MOST_ROWS = 10_000_000_000
 """Rows of results: a run at a checkpoint. So many numbers are 240 GB."""
 CELL_SECONDS = 1.0
 """A scenario's slowest policy takes about so long for a cell, or longer, on a slow processor."""
-MOST_TOGETHER = 8
-"""Cells that are computed together: more would spare little, and the first of them would be kept later."""
-TOGETHER_BYTES = 2**28
-"""What policies that play together may remember, if each keeps every comparison."""
+TOGETHER_SECONDS = 5.0
+"""Cells are computed together while that takes no longer: they are finished together, and policies that keep every
+comparison keep some 25 MB of them for each second that they play."""
 
 
 class Setting(NamedTuple):
@@ -88,22 +86,27 @@ class Work(NamedTuple):
     single_arms: bool
 
     def block_runs(self) -> list[list[int]]:
-        """Runs of a cell, by scenario and policy: as many for all policies of a scenario, which can play together."""
+        """Runs of a cell, by scenario and policy: the slowest policy's for all, so that they can play together."""
         sizes = (min(_block_runs(recipe, s, self.runs) for _, recipe in self.recipes) for _, s in self.settings)
         return [[size] * len(self.recipes) for size in sizes]
 
     def together(self, cells: list[Cell], n_tasks: int) -> list[list[Cell]]:
-        """Cells in their order, cut where the next one cannot, or should not, be computed with those before.
+        """Cells in their order, in parts that are computed as one task: those of one scenario and the same runs.
 
-        Not fewer than ``n_tasks`` parts, where there are as many cells: workers that have nothing to do spare no time.
+        There are no fewer than ``n_tasks`` parts, if there are as many cells: an idle worker would cost more time than
+        drawing rounds twice.
         """
         parts: list[list[Cell]] = []
-        for (scenario, *_), same in itertools.groupby(cells, lambda cell: (cell.scenario, cell.block, cell.n_runs)):
-            rest, (_, setting) = list(same), self.settings[scenario]
-            remembered = 8 * setting.horizon * setting.problem.n_features
-            most = max(1, min(MOST_TOGETHER, len(cells) // n_tasks, TOGETHER_BYTES // remembered))
-            size = math.ceil(len(rest) / math.ceil(len(rest) / most))
-            parts += [rest[i : i + size] for i in range(0, len(rest), size)]
+        before, total, most = None, 0.0, max(1, len(cells) // n_tasks)
+        for cell in cells:
+            (_, recipe), (_, setting) = self.recipes[cell.policy], self.settings[cell.scenario]
+            rounds = cell.scenario, cell.first_run, cell.n_runs
+            seconds = cell.n_runs * setting.horizon * _round_seconds(recipe, setting.problem)
+            total += seconds
+            if rounds != before or total > TOGETHER_SECONDS or len(parts[-1]) == most:
+                parts.append([])
+                before, total = rounds, seconds
+            parts[-1].append(cell)
         return parts
 
     def task(self, cells: list[Cell]) -> Task:
@@ -157,6 +160,7 @@ def compute_cells(task: Task, stop: threading.Event | None = None) -> list[Outco
         if stop.is_set():
             raise CancelledError
         troubles = troubles or {label: policy.trouble() for label, policy in policies.items()}
+        del policies  # they may keep every comparison, and the next run's are made before they would go
     worker = f"{socket.gethostname()}:{os.getpid()}"
     return [
         Outcome(
@@ -188,7 +192,7 @@ def _round_seconds(recipe: Recipe, problem: Problem) -> float:
 
 
 def _block_runs(recipe: Recipe, setting: Setting, runs: int) -> int:
-    """Runs of a cell: as few as make about :data:`CELL_SECONDS`, and the blocks of about the same size."""
+    """Runs that a policy plays in about :data:`CELL_SECONDS`, such that blocks are of about the same size."""
     total = runs * setting.horizon * _round_seconds(recipe, setting.problem)
     n_blocks = min(runs, max(1, int(total / CELL_SECONDS)))
     return math.ceil(runs / n_blocks)

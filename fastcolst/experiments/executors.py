@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from functools import partial
@@ -18,6 +17,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from fastcolst._callers import warn_caller
 from fastcolst._checks import brief
 from fastcolst.experiments.cells import Cell, Outcome, Task, Work, compute_cells, warm
 from fastcolst.experiments.progress import Progress
@@ -27,7 +27,7 @@ from fastcolst.experiments.store import Store
 __all__ = ["check_executor", "compute_cells_for", "leave_with_parent", "run_on", "run_on_threads"]
 
 TASKS_AHEAD = 256
-"""Tasks handed to an executor that does not say how many workers it has; else two for each."""
+"""Tasks handed out at once to an executor that does not say how many workers it has."""
 
 
 def check_executor(executor: Any, threads: int | None) -> None:
@@ -43,7 +43,7 @@ def check_executor(executor: Any, threads: int | None) -> None:
 
 
 def run_on_threads(work: Work, store: Store, missing: list[Cell], bar: Progress, workers: int) -> None:
-    """Compute cells here, so many at a time, once everything is compiled."""
+    """Compute cells here, on so many threads, once everything is compiled."""
     for p, s in {cell.policy: cell.scenario for cell in missing}.items():
         (_, recipe), (_, setting) = work.recipes[p], work.settings[s]
         warm(recipe.build(setting.problem.n_features), bar.say)
@@ -65,7 +65,10 @@ def run_on(
     missing: list[Cell],
     bar: Progress,
 ) -> None:
-    """Hand out cells, a bounded number of tasks at a time, and keep them as they come back."""
+    """Hand out cells, a bounded number of tasks at a time, and keep them as they come back.
+
+    Cells are put together only where there are more of them than tasks that are handed out at once.
+    """
     workers = getattr(executor, "_max_workers", None)
     ahead = 2 * workers if isinstance(workers, int) else TASKS_AHEAD
     parts = iter(work.together(missing, ahead))
@@ -82,15 +85,15 @@ def run_on(
                 return
             future = _next(finished, bar)
             found = list(zip(waiting[future], future.result(), strict=True))
-            del waiting[future]
             for cell, outcome in found:
                 store.add(cell, outcome)
                 bar.advance()
+            del waiting[future]
             for cell, outcome in found:
                 if outcome.trouble and (cell.scenario, cell.policy) not in warned:
                     warned.add((cell.scenario, cell.policy))
                     where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
-                    warnings.warn(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}", stacklevel=4)
+                    warn_caller(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}")
     except BaseException as error:
         _give_up(store, waiting)
         clearer = _clearer(error, store.state)
@@ -112,10 +115,12 @@ def _give_up(store: Store, waiting: Mapping[Future[list[Outcome]], list[Cell]]) 
     for future in waiting:
         future.cancel()
     with contextlib.suppress(OSError):
+        missing = set(store.missing())  # of a task that the error interrupted some cells are there
         for future, cells in waiting.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 for cell, outcome in zip(cells, future.result(), strict=True):
-                    store.add(cell, outcome)
+                    if cell in missing:
+                        store.add(cell, outcome)
 
 
 def _clearer(error: BaseException, state: str) -> BaseException | None:

@@ -87,9 +87,8 @@ class ResampledLog:
         check_log(log)
         self.comparison = comparison_model(comparison)
         self.n_arms, self.n_features = count("n_arms", n_arms, lowest=2), log.contrasts.shape[1]
-        check_memory(
-            "n_arms", self.n_arms, 8 * self.n_arms * (self.n_features + 3)
-        )  # features, and three numbers to draw an arm
+        # features, and three numbers to draw an arm
+        check_memory("n_arms", self.n_arms, 8 * self.n_arms * (self.n_features + 3))
         self._has_items = len(log.items) == self.n_features
         if self._has_items and self.n_arms > self.n_features:
             raise ValueError(f"n_arms is {self.n_arms}; at most {self.n_features} are wanted, the log's items")

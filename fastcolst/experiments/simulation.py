@@ -108,8 +108,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
 
     Notes
     -----
-    Kernels release the GIL, so threads run side by side. Memory does not grow with the horizon. Ctrl-C is answered
-    between two chunks, within a second.
+    Kernels release the GIL, so threads run side by side. Memory does not grow with the horizon, apart from the
+    comparisons that ``MLE`` keeps, 8.1 (d + 1) bytes each. Ctrl-C is answered between two chunks, within a second.
 
     A plain class is constructed for each run, with those of ``n_features``, ``n_arms``, ``horizon`` and ``rng`` (a
     NumPy Generator, the run's own) that its constructor names. A plain object is deep-copied for each run, and its

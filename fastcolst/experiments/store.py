@@ -152,12 +152,11 @@ class Manifest(NamedTuple):
         return [cell for _, cell in sorted(cells)]
 
     def differences(self, other: Manifest) -> list[str]:
-        """Where the study, a version or the cells differ: "key: this one's, now the other's"."""
+        """Where the study or a version differ: "key: this one's, now the other's"."""
         mine, others = (
             {"fastcolst": m.fastcolst, "streams": m.streams, **_without_paths(m.study)} for m in (self, other)
         )
-        lines = list(_differences(mine, others, ""))
-        return lines or list(_differences(self.block_runs, other.block_runs, "block_runs"))
+        return list(_differences(mine, others, ""))
 
 
 def _without_paths(study: dict[str, Any]) -> dict[str, Any]:
@@ -246,6 +245,8 @@ class Store:
             shown = "; ".join(differences[:SHOWN_DIFFERENCES])
             more = f"; and {len(differences) - SHOWN_DIFFERENCES} more" if len(differences) > SHOWN_DIFFERENCES else ""
             raise ValueError(f"{os.fspath(self.folder)!r} holds another study: {shown}{more}")
+        self.manifest = self.manifest._replace(block_runs=there.block_runs)  # however it would be cut today
+        self._place = self.manifest.place()
         if any((self.folder / CELLS).iterdir()):
             self._settle_code(there)
         if there.format_version != FORMAT_VERSION or there.code != self.manifest.code:

@@ -269,7 +269,7 @@ class Study:
             ``dask.distributed.Client(...).get_executor()``, ``mpi4py.futures.MPIPoolExecutor``. It stays open.
             None: threads.
         threads : int, optional
-            Without an executor: cells at work at once; None: one for each processor.
+            Without an executor: threads at work; None: one for each processor.
         resume : bool, default True
             Continue what is in the folder; False: refuse a folder that is not empty.
         progress : bool, default True
@@ -296,10 +296,11 @@ class Study:
 
         Notes
         -----
-        The Parquet bytes depend on the study alone: not on the executor, nor on how often it was interrupted. Memory:
-        that of the cells at work. Cells that are there are read, a tenth of a millisecond each; those that are
-        damaged, or of an earlier version, are removed and computed anew, which one line on standard error tells.
-        Workers that this process has started leave when it is gone.
+        The Parquet bytes depend on the study alone: not on the executor, nor on how often it was interrupted. Policies
+        play the same rounds together, which are drawn once, where there are cells enough for all workers, and as long
+        as that takes five seconds or so. Memory: that of the policies at work. Cells that are there are read, a tenth
+        of a millisecond each; those that are damaged, or of an earlier version, are removed and computed anew, which
+        one line on standard error tells. Workers that this process has started leave when it is gone.
         """
         out = path_text("out", out)
         resume, progress = answer(resume, "resume"), answer(progress, "progress")

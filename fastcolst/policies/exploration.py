@@ -41,19 +41,19 @@ def exploration_of(value: Any, n_features: int, n_arms: int | None) -> tuple[int
 
 
 def long_exploration(parameters: Mapping[str, Any], counters: Any) -> str:
-    """What there is to say of an exploration that nobody gave a length before it begins, or nothing.
+    """What to warn of before an exploration whose length nobody gave, or nothing.
 
     Comparisons from a log count towards it. ``counters`` as in :data:`fastcolst.policies.state.COUNTERS`.
     """
-    given, horizon, n_features = parameters["exploration_rounds"], parameters.get("horizon"), int(counters["enough"])
-    tau = 2 * n_features if given == "auto" else int(counters["exploration_rounds"])
+    given, horizon = parameters["exploration_rounds"], parameters.get("horizon")
+    tau = 2 * int(counters["enough"]) if given == "auto" else int(counters["exploration_rounds"])
     left = tau - int(counters["logged"])
     if given not in {None, "auto"} or tau == UNKNOWN or left <= min(LONG, LONG if horizon is None else horizon):
         return ""
     than = f"{LONG}" if left > LONG else f"the horizon of {horizon}"
     if given == "auto":
         return (
-            f"the exploration is some 2 n_features = {tau} rounds of random pairs at least, more than {than}; with a "
+            f"the exploration is at least 2 n_features = {tau} rounds of random pairs, more than {than}; with a "
             "ridge, exploration_rounds=0 lets choices use the estimate from the first answer on"
         )
     return (

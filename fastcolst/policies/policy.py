@@ -156,10 +156,10 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
         Warns
         -----
         UserWarning
-            Once each: before an exploration of more than 1,000 rounds, or than the horizon; when the exploration
-            should be over but M is still singular, so that pairs stay random; when the estimate of some hundreds of
-            answers is not what it should be (see ``status``); and when more than half of the choices are self-duels
-            that what is known does not justify.
+            Once each: before an exploration whose length nobody gave, of more than 1,000 rounds or than the horizon;
+            when the exploration should be over but M is still singular, so that pairs stay random; when the estimate of
+            some hundreds of answers is not what it should be (see ``status``); and when more than half of the choices
+            are self-duels that what is known does not justify.
         """
         arms = None
         if (
