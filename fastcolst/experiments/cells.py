@@ -6,6 +6,7 @@ on the scenario and the run, not on who plays.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import socket
@@ -96,12 +97,17 @@ class Work(NamedTuple):
         There are no fewer than ``n_tasks`` parts, if there are as many cells: an idle worker would cost more time than
         drawing rounds twice.
         """
+
+        @functools.cache
+        def run_seconds(scenario: int, policy: int) -> float:
+            (_, setting), (_, recipe) = self.settings[scenario], self.recipes[policy]
+            return setting.horizon * _round_seconds(recipe, setting.problem)
+
         parts: list[list[Cell]] = []
         before, total, most = None, 0.0, max(1, len(cells) // n_tasks)
         for cell in cells:
-            (_, recipe), (_, setting) = self.recipes[cell.policy], self.settings[cell.scenario]
             rounds = cell.scenario, cell.first_run, cell.n_runs
-            seconds = cell.n_runs * setting.horizon * _round_seconds(recipe, setting.problem)
+            seconds = cell.n_runs * run_seconds(cell.scenario, cell.policy)
             total += seconds
             if rounds != before or total > TOGETHER_SECONDS or len(parts[-1]) == most:
                 parts.append([])
