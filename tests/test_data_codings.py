@@ -47,6 +47,24 @@ def test_outcomes_that_may_be_misread_are_refused_and_right_once_they_are_stated
     )
 
 
+@pytest.mark.parametrize("name", ["winner", "winner_idx", "Preferred", "human choice"])
+def test_0_and_1_in_a_column_called_after_the_winner_may_be_places(name):
+    def wins_of(values, **options):
+        return fc.read_log(pd.DataFrame({"z": 1.0, name: values}), contrast="z", outcome=name, **options).wins.tolist()
+
+    places = [0, 1, 1]
+    for values in (places, [*map(str, places)], [0, 0, 0], pd.Categorical(places)):
+        with pytest.raises(
+            ValueError, match=rf"column {name!r} are .* more than one way. Wanted is coding={{[01]: \.\.\."
+        ):
+            wins_of(values)
+    assert wins_of(places, coding={0: 1, 1: 0}) == [1.0, 0.0, 0.0]
+    assert wins_of(places, coding="unit") == [0.0, 1.0, 1.0]
+    for values in ([False, True, True], ["false", "true", "true"]):  # which are no places
+        assert wins_of(values) == [0.0, 1.0, 1.0]
+    assert wins_of([0.0, 0.25, 1.0]) == [0.0, 0.25, 1.0]
+
+
 def test_the_command_line_takes_what_the_refusal_asks_for(tmp_path, capsys):
     path = tmp_path / "answers.csv"
     table([0] * 30 + [1] * 20 + [2] * 10).to_csv(path, index=False)

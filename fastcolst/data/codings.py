@@ -40,6 +40,8 @@ MOST_SHOWN = 10
 MEANINGS = {1.0: ("first won", "name of the first"), 0.0: ("second won", "name of the second"), 0.5: ("draw", "")}
 """What shares mean where all are won, lost or drawn, and what stands for it where winners are named."""
 TRUTHS = {"true": 1.0, "false": 0.0}
+WINNERS = {"winner", "preferred", "preference", "chosen", "choice", "selected", "better", "best"}
+"""Words in the name of a column whose 0 and 1 may be the winner's place, counted from 0, or the first's share."""
 
 Coding = str | Mapping[Any, float]
 Value = float | str
@@ -249,13 +251,14 @@ def _found(
             f"{told}; these are values of columns {pair[0]} and {pair[1]}: items={list(pair)} "
             f"(--items {shlex.join(pair)}) is wanted"
         )
-    wanted = _wanted(seen, " or coding='names', where they are items," if whole else "")
+    may_be_names = _as_names(seen, column, sides) is not None
+    wanted = _wanted(seen, " or coding='names', where they are items," if may_be_names else "")
     raise ValueError(f"{told}, which may be read in more than one way. {wanted}")
 
 
 def _readings(column: Column, seen: _Seen, sides: Sides) -> list[NDArray[np.float64]]:
     """The shares, (rows,), for each way in which a column may be read."""
-    possible = (_as_numbers(seen), _as_words(seen, sides), _as_names(seen, column, sides))
+    possible = (_as_numbers(seen), _as_place(seen, column), _as_words(seen, sides), _as_names(seen, column, sides))
     return [found for found in possible if found is not None]
 
 
@@ -341,6 +344,14 @@ def _as_numbers(seen: _Seen) -> NDArray[np.float64] | None:
         return seen.shares(_signed)
     # all of them 0 may be losses, draws, or the first of those that are counted from 0
     return seen.shares(_unit) if all(0.0 <= value <= 1.0 for value in numbers) and numbers != {0.0} else None
+
+
+def _as_place(seen: _Seen, column: Column) -> NDArray[np.float64] | None:
+    """By the place of the winner, 0 or 1, where the column is called after the winner. A truth is no place."""
+    written = np.unique(column.values[column.present]).tolist() if column.levels is None else column.levels
+    if not WINNERS.intersection(_plain(column.name).split("_")) or not {1.0} <= set(seen.present) <= {0.0, 1.0}:
+        return None
+    return None if any(text_of(entry).casefold() in TRUTHS for entry in written) else 1.0 - seen.shares(_unit)
 
 
 def _as_words(seen: _Seen, sides: Sides) -> NDArray[np.float64] | None:
