@@ -337,9 +337,11 @@ def write_atomically(path: str | os.PathLike[str], data: bytes | memoryview) -> 
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
-    except BaseException:  # Ctrl-C as well
+    except BaseException as error:  # Ctrl-C as well
         with contextlib.suppress(OSError):  # the first error is the one to report
             temporary.unlink()
+        if isinstance(error, OSError) and error.filename == os.fspath(temporary):
+            error.filename = os.fspath(path)  # the name that whoever called knows
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened
         _sync_folder(target.parent)

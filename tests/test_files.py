@@ -340,3 +340,11 @@ def test_a_member_that_a_damaged_length_hides_is_missed(tmp_path):
     path.write_bytes(data)
     with pytest.raises(fc.FileFormatError, match=r"array 'b' of '.*' has a comment"), _files.open_arrays(path):
         pass
+
+
+def test_an_error_of_writing_names_the_file_that_was_asked_for(tmp_path):
+    path = tmp_path / "missing" / "file.npz"
+    for write in (lambda: _files.write_atomically(path, b"x"), lambda: fc.CoLSTIM(2).save(path)):
+        with pytest.raises(FileNotFoundError, match=r"No such file or directory: .*missing.file\.npz'$"):
+            write()
+    assert not list(tmp_path.iterdir())
