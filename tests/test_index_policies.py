@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import pickle
+from bisect import bisect_left
 from collections import Counter
 
 import numba
@@ -18,6 +19,7 @@ from twins import SAMPLERS
 
 import fastcolst as fc
 from fastcolst import reference
+from fastcolst._compile import plain
 from fastcolst.kernels import beta
 from fastcolst.policies import double_thompson
 from fastcolst.policies.protocol import Choice
@@ -111,6 +113,21 @@ def largest_over_a_fixed_rival(laws, state, n_left_out, place):
         state = beta.largest_beta(laws, 0, 0.5, state, samples)
         place[r] = np.argmax(samples)
         n_left_out[0] += samples[1] != 0.0
+
+
+def test_what_is_called_hopeless_is_as_unlikely_as_that():
+    """The chance to lie above a floor is never larger than the least uniform that rules it out, mostly below 1/2."""
+    rng = np.random.default_rng(4)
+    wins, losses = rng.integers(0, 10 ** rng.integers(1, 6, 3_000), (2, 3_000)).astype(float)
+    floors = special.betaincinv(wins + 1, losses + 1, 1.0 - 10.0 ** rng.uniform(-6, 0, 3_000))
+    is_hopeless, uniforms, n_ruled_out = plain(beta._is_hopeless), np.geomspace(1e-12, 1.0 - 1e-9, 400), 0
+    for law, m in zip(laws_of(wins, losses).T, floors, strict=True):
+        floor = m, np.log(m), np.log1p(-m)
+        first = bisect_left(uniforms, True, key=lambda u: is_hopeless(tuple(law), floor, u))
+        if first < len(uniforms):
+            assert special.betaincc(law[0] + 1, law[1] + 1, m) <= uniforms[first] * (1 + 1e-9)
+            n_ruled_out += uniforms[first] < 0.5
+    assert n_ruled_out > 1_500
 
 
 def test_a_fixed_rival_and_one_left_out():

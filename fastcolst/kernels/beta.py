@@ -47,6 +47,7 @@ _REMAINDERS = np.array(
 )
 """Stirling's remainder of log Gamma(x) for x < 16; the entry for 0 is not used."""
 
+_E4 = math.exp(4.0)
 _TINY = 1e-300
 """In place of 0 where the continued fraction divides by one of its parts."""
 _EPSILON = 2.0**-51
@@ -198,14 +199,19 @@ def beta_variate(wins: float, losses: float, state: Any) -> Any:
 def _is_hopeless(law: Any, floor: Any, u: float) -> bool:
     """True when ``u`` says at once that a variate does not lie above a floor, given as (m, log m, log(1 - m)).
 
-    Beyond the mode P(theta > m) <= f(m) (1 - m) = exp(-y), which is below 1/(1 + y + y^2/2 + y^3/6). No branch, no
-    exponential: a loop over it runs in vectors. What is hopeless remains so for every higher floor.
+    Beyond the mode P(theta > m) <= f(m) min(1 - m, 1/r), by the tangent of :func:`_beta_above`, and f(m) = exp(4 - y)
+    is at most e^4 over the first terms of exp(y), where y > 0. No branch, no exponential: a loop over it runs in
+    vectors.
+    What is hopeless remains so for every higher floor. With f(m) (1 - m) alone for a bound Self-Sparring takes half as
+    long again among 50 arms that are as good as each other.
     """
     wins, losses, constant = law
     m, log_m, log_span = floor
-    y = -(wins * log_m + (losses + 1.0) * log_span + constant)
-    beyond_mode = wins * (1.0 - m) <= losses * m
-    return bool(beyond_mode & (y > 0.0) & (u * (1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0)))) >= 1.0))
+    span = 1.0 - m
+    y = 4.0 - (wins * log_m + losses * log_span + constant)
+    rate = losses / span - wins / m
+    least = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))
+    return bool((rate >= 0.0) & (y > 0.0) & (u * max(rate, 1.0 / span) * least >= _E4))
 
 
 @helper
