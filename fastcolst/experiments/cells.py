@@ -1,7 +1,7 @@
 """Cells: one policy on one scenario for a block of runs; how a study is cut into them, and how they are computed.
 
 Policies that meet the same rounds play them together, so that these are drawn once: contexts, utilities and luck depend
-on the scenario and the run, not on who plays.
+on the scenario and the run, not on who plays. One by one the paper's figures take two thirds longer.
 """
 
 from __future__ import annotations
