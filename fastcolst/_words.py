@@ -16,12 +16,18 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["align", "brief", "is_tie", "looked_at", "plain_text", "real_number", "whole_number"]
+__all__ = ["align", "brief", "is_tie", "looked_at", "names_the_winner", "plain_text", "real_number", "whole_number"]
 
 T = TypeVar("T")
 
 TIES = frozenset({"tie", "draw", "drawn", "equal", "tie (bothbad)", "both_bad", "bothbad"})
 """Words for a tie, in small letters."""
+
+WINNER = re.compile(
+    "winner|winning|preferred|preference|prefers|chosen|choice|selected|selection|pick|picked|vote|voted|better|best"
+    "|which|verdict|judge?ment|answer|position|index|idx|id"
+)
+"""Words in the names of columns that say who won, in small letters."""
 
 
 @overload
@@ -82,6 +88,12 @@ def brief(value: Any) -> str:
 def is_tie(value: object) -> bool:
     """Whether it is a word for a tie."""
     return isinstance(value, str) and value.casefold() in TIES
+
+
+def names_the_winner(name: object) -> bool:
+    """Whether a column is called after the winner, so that its 0 and 1 may be places as well as the first's shares."""
+    words = re.findall(r"[A-Z]?[^\WA-Z\d_]+|[A-Z]+", name) if isinstance(name, str) else []
+    return any(WINNER.fullmatch(word.casefold()) for word in words)
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -47,7 +47,7 @@ def test_outcomes_that_may_be_misread_are_refused_and_right_once_they_are_stated
     )
 
 
-@pytest.mark.parametrize("name", ["winner", "winner_idx", "Preferred", "human choice"])
+@pytest.mark.parametrize("name", ["winner", "winnerIdx", "Preferred", "human choice", "VOTE", "better-id"])
 def test_0_and_1_in_a_column_called_after_the_winner_may_be_places(name):
     def wins_of(values, **options):
         return fc.read_log(pd.DataFrame({"z": 1.0, name: values}), contrast="z", outcome=name, **options).wins.tolist()

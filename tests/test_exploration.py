@@ -174,11 +174,11 @@ def test_a_long_exploration_is_told_of_once_with_the_cure(options, n, told):
         assert policy.round == 3
 
 
-def test_the_preset_tells_of_a_long_exploration_where_features_are_many():
+def test_an_auto_exploration_tells_where_features_are_many_that_it_is_long():
     contexts = np.random.default_rng(0).normal(size=(3, 501))
-    policies = [fc.CoLSTIM.for_service(d, estimator="sgd", rng=0) for d in (501, 500)]
+    policies = [fc.CoLSTIM(d, ridge=1.0, exploration_rounds="auto", estimator="sgd", rng=0) for d in (501, 500)]
     with pytest.warns(
-        UserWarning, match=r"2 n_features = 1002 rounds of random pairs at least, more than 1000; with a"
+        UserWarning, match=r"at least 2 n_features = 1002 rounds of random pairs, more than 1000; with a"
     ):
         policies[0].select(contexts)
     policies[1].select(contexts[:, :500])  # warnings are errors here

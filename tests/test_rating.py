@@ -788,6 +788,24 @@ def test_winners_may_be_named_by_their_columns_and_ties_by_a_word():
             fc.fit(named, [item, "y", item, "x", "y"])
 
 
+@pytest.mark.parametrize("library", [pd, pl])
+def test_0_and_1_in_a_column_called_after_the_winner_may_be_places(library):
+    names, places = [["x", "y"], ["y", "z"], ["z", "x"]], library.Series("winner", [0, 1, 1]) if library is pl else None
+    places = pd.Series([0, 1, 1], name="winner") if places is None else places
+    message = (
+        r"^wins is column 'winner', whose 0 and 1 may be .*; winner == 0 is wanted where 0 says .* first won, .* 1$"
+    )
+    with pytest.raises(ValueError, match=message.replace(" 1$", " 1 does$")):
+        fc.fit(names, places)
+    found = fc.fit(names, places == 0, ridge=1.0)
+    assert np.array_equal(found.theta, fc.fit(names, [1, 0, 0], ridge=1.0).theta)
+    assert np.array_equal(found.theta, fc.fit(names, np.array([1, 0, 0]), ridge=1.0).theta)
+    fc.fit(names, places, ridge=1.0, trials=[1, 1, 1])  # numbers of wins
+    fc.fit(names, places.rename("first_won") if library is pd else places.alias("first_won"), ridge=1.0)
+    with pytest.raises(ValueError, match=r"wins is 'winner'; .* such as table\['winner'\]"):
+        fc.fit(names, "winner")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

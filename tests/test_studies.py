@@ -340,7 +340,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_much(tmp_path):
     finally:
         process.kill()
     done = len(list(folder.glob("cells/*.parquet")))
-    assert f"KeyboardInterrupt: interrupted: {done} of " in errors and "resume to go on" in errors
+    assert f"KeyboardInterrupt: interrupted: {done} of " in errors and "resume (--resume) to go on" in errors
     assert not list(folder.glob("cells/.*"))
 
 

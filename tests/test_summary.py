@@ -170,6 +170,18 @@ def test_stages_and_policies_without_the_cure_are_not_looked_at() -> None:
         assert policy._looks == 0
 
 
+def test_of_very_many_features_those_of_the_largest_coefficients_are_shown():
+    policy = fc.CoLSTIM.for_service(101, estimator="sgd", rng=1)
+    contrasts = np.eye(101)[:3]
+    policy.learn(contrasts[[2, 0, 0]], np.zeros((3, 101)))
+    for told in (str(policy.summary()), policy.summary()._repr_html_()):
+        assert "81 features more, of smaller coefficients; best known: 0, least known: 1" in told
+    rows = [line.split()[0] for line in str(policy.summary()).splitlines()[3:-1]]
+    assert rows[:3] == ["0", "1", "2"] and len(rows) == 20 and rows == sorted(rows, key=int)
+    whole = fc.CoLSTIM.for_service(100, estimator="sgd", rng=1).summary()
+    assert len(str(whole).splitlines()) == 104
+
+
 # --- the preset ---------------------------------------------------------------------------------------------
 
 
@@ -181,6 +193,11 @@ def test_the_preset_has_what_is_safe_and_arguments_come_first() -> None:
     assert (told["n_arms"], told["width_scale"]) == (4, 3.0)
     assert type(policy)(**told).get_params() == told
     assert fc.CoLSTIM.for_service(3, estimator="sgd", ridge=0.5).get_params()["estimator"] == "sgd"
+    explored = [fc.CoLSTIM.for_service(d).get_params()["exploration_rounds"] for d in (48, 49, 768)]
+    assert explored == ["auto", 0, 0]
+    assert fc.CoLSTIM.for_service(768, exploration_rounds=100).get_params()["exploration_rounds"] == 100
+    with pytest.raises(ValueError, match="n_features is '3'"):
+        fc.CoLSTIM.for_service("3")
 
 
 @pytest.mark.jit

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fastcolst._checks import brief, choice, entries, is_a, looked_at, plain_text, real_number
-from fastcolst._words import is_tie
+from fastcolst._words import is_tie, names_the_winner
 from fastcolst.data.tables import Column, number_in, text_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ MOST_SHOWN = 10
 MEANINGS = {1.0: ("first won", "name of the first"), 0.0: ("second won", "name of the second"), 0.5: ("draw", "")}
 """What shares mean where all are won, lost or drawn, and what stands for it where winners are named."""
 TRUTHS = {"true": 1.0, "false": 0.0}
-WINNERS = {"winner", "preferred", "preference", "chosen", "choice", "selected", "better", "best"}
-"""Words in the name of a column whose 0 and 1 may be the winner's place, counted from 0, or the first's share."""
 
 Coding = str | Mapping[Any, float]
 Value = float | str
@@ -349,7 +347,7 @@ def _as_numbers(seen: _Seen) -> NDArray[np.float64] | None:
 def _as_place(seen: _Seen, column: Column) -> NDArray[np.float64] | None:
     """By the place of the winner, 0 or 1, where the column is called after the winner. A truth is no place."""
     written = np.unique(column.values[column.present]).tolist() if column.levels is None else column.levels
-    if not WINNERS.intersection(_plain(column.name).split("_")) or not {1.0} <= set(seen.present) <= {0.0, 1.0}:
+    if not names_the_winner(column.name) or not {1.0} <= set(seen.present) <= {0.0, 1.0}:
         return None
     return None if any(text_of(entry).casefold() in TRUTHS for entry in written) else 1.0 - seen.shares(_unit)
 

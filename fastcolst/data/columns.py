@@ -81,8 +81,8 @@ def _groups(names: list[str], request: Request) -> tuple[list[list[str]], tuple[
         if request.items:
             return [], ()
         raise ValueError(
-            f"say where the features are, with first and second, with contrast, or with items; {request.path!r} has "
-            f"the columns {_listed(names)}"
+            "say where the features are, with first and second (--first, --second), with contrast (--contrast), or "
+            f"with items, the columns of two names (--items); {request.path!r} has the columns {_listed(names)}"
         )
     if isinstance(request.first, str) != isinstance(request.second, str):
         raise ValueError("first and second must both be patterns, or both be lists of columns")

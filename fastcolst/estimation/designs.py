@@ -23,7 +23,7 @@ from fastcolst._checks import (
     texts,
 )
 from fastcolst._compile import kernel
-from fastcolst._words import is_tie
+from fastcolst._words import is_tie, names_the_winner
 from fastcolst.estimation.history import History
 from fastcolst.estimation.sparse import SparseHistory, equal_rows
 
@@ -241,7 +241,14 @@ def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
     The name of the one of the row's items that won, or of the column of items in which it stands, is 1 or 0, and a word
     for a tie 0.5. What is the name of an item is nothing else.
     """
+    if plain_text(wins) is not None:
+        raise ValueError(f"wins is {brief(wins)}; a number or a name for each row is wanted, such as table[{wins!r}]")
     array = array_or_none(wins)
+    if trials is None and names_the_winner(getattr(wins, "name", None)) and _may_be_places(array):
+        raise ValueError(
+            f"wins is column {wins.name!r}, whose 0 and 1 may be the place of the winner or the first's share of the "
+            f"win; {wins.name} == 0 is wanted where 0 says that the first won, {wins.name} == 1 where 1 does"
+        )
     if array is None or array.dtype.kind not in "UTO" or array.ndim != 1:
         return wins
     winners = array.tolist()
@@ -276,6 +283,11 @@ def wins_of(wins: Any, trials: Any, given: Contrasts) -> Any:
             )
         shares[i] = share
     return shares
+
+
+def _may_be_places(array: Any) -> bool:
+    """Whether these are numbers, 0 and 1 and no others; truths are none."""
+    return array is not None and array.dtype.kind in "iuf" and bool(np.isin(array, (0, 1)).all() and (array == 1).any())
 
 
 def _features(name: str, contrasts: Any) -> tuple[Any, tuple[str, ...] | None, NDArray[Any] | None]:

@@ -319,7 +319,9 @@ class Store:
         """What there is to say of it when it ends early."""
         self.missing()  # an interrupt may have come between a cell's file and its count
         total = sum(math.ceil(self.manifest.study["runs"] / size) for row in self.manifest.block_runs for size in row)
-        return f"{self.done} of {total} cells are done and stay in {os.fspath(self.folder)!r}; resume to go on"
+        return (
+            f"{self.done} of {total} cells are done and stay in {os.fspath(self.folder)!r}; resume (--resume) to go on"
+        )
 
     def _cannot_write(self, error: OSError) -> OSError:
         text = error.strerror or str(error)

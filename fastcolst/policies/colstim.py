@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastcolst._checks import brief, count, number, plain_text
+from fastcolst._blas import SMALL
+from fastcolst._checks import brief, count, number, plain_text, whole_number
 from fastcolst._compile import fill_uniform, helper
 from fastcolst._registry import register
 from fastcolst.comparison import comparison_model, fill_raw, pdf, perturb
@@ -277,7 +278,8 @@ class CoLSTIM(LinearPolicy):
         - ``ridge=1.0``, on M and on theta: a few answers that agree do not put theta far out.
         - ``width_scale=5.0``, what the experiments' sqrt(d log T) is with 3 features, in place of 59 with 384. Much
           less would not do: with 2 a wrong favourite stayed in one of 30 runs of fixed arms.
-        - ``exploration_rounds="auto"``: no longer than it takes to condition M.
+        - ``exploration_rounds="auto"``, no longer than it takes to condition M, with up to 48 features. With more, 0:
+          the ridge conditions M, and 2 d random pairs would take hundreds of answers.
 
         Parameters
         ----------
@@ -294,9 +296,10 @@ class CoLSTIM(LinearPolicy):
         >>> policy.select(np.eye(4, 3)).is_self
         False
         """
+        has_many = (whole_number(n_features) or 0) > SMALL
         safe = {
             "ridge": 1.0,
-            "exploration_rounds": "auto",
+            "exploration_rounds": 0 if has_many else "auto",
             "width_scale": 5.0,
             "allow_self_duel": False,
         }

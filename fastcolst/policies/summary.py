@@ -17,6 +17,11 @@ from fastcolst.policies.simulated import Simulated
 
 __all__ = ["Summarised", "Summary", "standard_errors"]
 
+MOST_FEATURES = 100
+"""So many are shown all."""
+SHOWN = 20
+"""So many are shown of more."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
@@ -94,8 +99,15 @@ class Summary:
         return f"status {self.status}: {', '.join(told)}, {self.pending} pending, {self.logged} logged{left}{fade}"
 
     def _table(self) -> list[tuple[str, str, str]]:
-        rows = zip(self.names, self.theta, self.standard_errors, strict=True)
-        return [(str(name), f"{value:+.4f}", f"{error:.4f}") for name, value, error in rows]
+        """The features; where there are very many, those of the largest coefficients in their order."""
+        largest = np.argsort(-np.abs(self.theta), kind="stable")[:SHOWN]
+        places = range(len(self.names)) if len(self.names) <= MOST_FEATURES else np.sort(largest).tolist()
+        return [(str(self.names[k]), f"{self.theta[k]:+.4f}", f"{self.standard_errors[k]:.4f}") for k in places]
+
+    def _known(self) -> str:
+        left = len(self.names) - len(self._table())
+        others = f"{left} features more, of smaller coefficients; " if left else ""
+        return f"{others}best known: {self.best_known}, least known: {self.least_known}"
 
     def __str__(self) -> str:
         lines = [self.policy, self._counts()]
@@ -104,7 +116,7 @@ class Summary:
         head = ("feature", "coefficient", "standard error")
         width = max(len(name) for name, *_ in (head, *self._table()))
         lines += [f"{a:<{width}}  {b:>11}  {c:>14}" for a, b, c in (head, *self._table())]
-        return "\n".join([*lines, f"best known: {self.best_known}, least known: {self.least_known}"])
+        return "\n".join([*lines, self._known()])
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -116,8 +128,7 @@ class Summary:
                 for name, value, error in self._table()
             )
             told.append(f"<table>{head}{rows}</table>")
-            known, unknown = (html.escape(str(name)) for name in (self.best_known, self.least_known))
-            told.append(f"best known: {known}, least known: {unknown}")
+            told.append(html.escape(self._known()))
         return "<br>".join(told)
 
 
