@@ -24,7 +24,7 @@ TIES = frozenset({"tie", "draw", "drawn", "equal", "tie (bothbad)", "both_bad", 
 """Words for a tie, in small letters."""
 
 WINNER = re.compile(
-    "winner|winning|preferred|preference|prefers|chosen|choice|selected|selection|pick|picked|vote|voted|better|best"
+    "winners?|winning|preferred|preference|prefers|chosen|choice|selected|selection|pick|picked|vote|voted|better|best"
     "|which|verdict|judge?ment|answer|position|index|idx|id"
 )
 """Words in the names of columns that say who won, in small letters."""

@@ -63,6 +63,17 @@ def test_0_and_1_in_a_column_called_after_the_winner_may_be_places(name):
     for values in ([False, True, True], ["false", "true", "true"]):  # which are no places
         assert wins_of(values) == [0.0, 1.0, 1.0]
     assert wins_of([0.0, 0.25, 1.0]) == [0.0, 0.25, 1.0]
+    assert wins_of(pd.array([None, True, False], dtype="boolean")) == [1.0, 0.0]
+    with pytest.raises(ValueError, match="more than one way"):
+        wins_of(pd.Categorical(["0", "1", "1"], ["0", "1", "true"]))  # a level that no row has
+
+
+def test_places_beside_other_codings_are_refused():
+    tables = [pd.DataFrame({"z": np.arange(6.0), "winner": values}) for values in ([-1, 0, 1] * 2, [0, 1] * 3)]
+    for pair in (tables, tables[::-1]):
+        with pytest.raises(ValueError, match="may not mean the same in all that is read together"):
+            fc.read_log(pair, contrast="z", outcome="winner")
+    assert len(fc.read_log(tables, contrast="z", outcome="winner", coding="signed")) == 7
 
 
 def test_the_command_line_takes_what_the_refusal_asks_for(tmp_path, capsys):

@@ -156,6 +156,30 @@ def test_a_folder_keeps_its_cut_when_cells_would_be_cut_otherwise_today(tmp_path
     assert contents(tmp_path) == before
 
 
+def test_who_is_much_faster_than_the_slowest_keeps_cells_of_its_own_size(monkeypatch):
+    costs = {"MaxInP": 1.0, "CoLSTIM": 0.2, "UniformPairs": 0.1}
+    monkeypatch.setattr(cutting, "_round_seconds", lambda recipe, problem: costs[recipe.cls.__name__] / 100)
+    slow, middle = {"name": "MaxInP"}, POLICIES["CoLSTIM"]
+    policies = {"fast": fc.UniformPairs(), "slow": slow, "also fast": fc.UniformPairs(), "middle": middle}
+    study = fc.Study(policies, {"hard": SCENARIOS["hard"]}, horizon=100, runs=20)
+    assert study._manifest.block_runs == [[10, 1, 10, 1]]
+    parts = study._work.together(study._manifest.cells, 1)
+    assert [[(c.policy, c.first_run, c.n_runs) for c in part] for part in parts[:3]] == [
+        [(1, 0, 1), (3, 0, 1)], [(0, 0, 10), (2, 0, 10)], [(1, 1, 1), (3, 1, 1)],
+    ]  # fmt: skip
+    monkeypatch.setattr(cutting, "TOGETHER_NUMBERS", 3 * len(study._settings["hard"].rounds))
+    assert max(map(len, study._work.together(study._manifest.cells, 1))) == 1
+
+
+def test_no_line_of_seconds_stands_twice(tmp_path, one_run_a_cell):
+    study = small()
+    study.run(tmp_path, progress=False)
+    before, lines = study.run(tmp_path).seconds(), (tmp_path / "timings.jsonl").read_bytes()
+    (tmp_path / "timings.jsonl").write_bytes(lines + lines)
+    assert study.run(tmp_path).seconds().equals(before)
+    assert sorted((tmp_path / "timings.jsonl").read_bytes().splitlines()) == sorted(lines.splitlines())
+
+
 def test_cells_take_a_second_or_so_and_depend_on_the_study_alone(tmp_path):
     study = fc.Study(POLICIES, SCENARIOS, horizon=100_000, runs=50)
     manifests = [study._manifest, study._manifest]

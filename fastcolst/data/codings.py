@@ -304,13 +304,13 @@ def _check_sources(
         own = _readings(part, seen, sides._replace(items=items))
         is_same = _is_one(own) and whole is not None and np.array_equal(own[0], whole[place], equal_nan=True)
         known.update(seen.present if is_same else ())
-        parts.append((name, seen, is_same, _is_one(own)))
+        parts.append((name, seen, is_same, own))
     odd = [
         k
-        for k, (_, seen, is_same, is_one) in enumerate(parts)
-        if not is_same and (is_one or not known.issuperset(seen.present))
+        for k, (_, seen, is_same, own) in enumerate(parts)
+        if not is_same and (own or not known.issuperset(seen.present))
     ]
-    if odd and any(is_one for *_, is_one in parts):
+    if odd and any(_is_one(own) for *_, own in parts):
         other = next((k for k, part in enumerate(parts) if part[2]), 1 if odd[0] == 0 else 0)
         listed = ", ".join(f"{parts[k][0]!r} (path[{k}]) holds {parts[k][1]}" for k in sorted({odd[0], other}))
         raise ValueError(
@@ -346,10 +346,11 @@ def _as_numbers(seen: _Seen) -> NDArray[np.float64] | None:
 
 def _as_place(seen: _Seen, column: Column) -> NDArray[np.float64] | None:
     """By the place of the winner, 0 or 1, where the column is called after the winner. A truth is no place."""
-    written = np.unique(column.values[column.present]).tolist() if column.levels is None else column.levels
     if not names_the_winner(column.name) or not {1.0} <= set(seen.present) <= {0.0, 1.0}:
         return None
-    return None if any(text_of(entry).casefold() in TRUTHS for entry in written) else 1.0 - seen.shares(_unit)
+    written = () if column.levels is None else [column.levels[k] for k in np.unique(column.values[column.present])]
+    are_truths = len(written) > 0 and all(text_of(entry).casefold() in TRUTHS for entry in written)
+    return None if column.are_truths or are_truths else 1.0 - seen.shares(_unit)
 
 
 def _as_words(seen: _Seen, sides: Sides) -> NDArray[np.float64] | None:

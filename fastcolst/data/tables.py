@@ -59,6 +59,8 @@ class Column:
         Time zone in which its dates were written; they stand here in UTC. None where they had none.
     decimal : str
         What stands before the fractions of numbers in its texts.
+    are_truths : bool
+        Whether its numbers were True and False, beside missing values as well.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Column:
     is_category: bool = False
     zone: Any = None
     decimal: str = "."
+    are_truths: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -150,7 +153,7 @@ def text_of(value: Any) -> str:
 
 def array_column(name: str, array: NDArray[Any]) -> Column:
     """A column of a one-dimensional array."""
-    column = Column(name, array)
+    column = Column(name, array, are_truths=array.dtype.kind == "b")
     return _by_value(column) if array.dtype.kind == "U" else column
 
 
@@ -163,7 +166,8 @@ def table_column(name: str, series: Any) -> Column:
         return Column(name, places, tuple(series.cat.categories.tolist()), is_category=True)
     if pandas.api.types.is_numeric_dtype(series):  # booleans too
         has_gaps = dtype.kind != "c" and bool(series.hasnans)
-        return Column(name, series.to_numpy(np.float64, na_value=np.nan) if has_gaps else series.to_numpy())
+        values = series.to_numpy(np.float64, na_value=np.nan) if has_gaps else series.to_numpy()
+        return Column(name, values, are_truths=pandas.api.types.is_bool_dtype(series))
     if dtype.kind == "M":
         zone = series.dt.tz
         dates = (series if zone is None else series.dt.tz_convert("UTC").dt.tz_localize(None)).to_numpy()
@@ -195,7 +199,8 @@ def joined(columns: Sequence[Column]) -> Column:
     if len(kinds) > 1 or len(zones) > 1:
         found = " and ".join(sorted(kinds)) if len(kinds) > 1 else "dates with a time zone and without one"
         raise ValueError(f"column {first.name!r} holds {found} in different files; one kind is wanted")
-    return replace(first, values=np.concatenate([column.values for column in columns]))
+    are_truths = all(column.are_truths for column in columns)
+    return replace(first, values=np.concatenate([column.values for column in columns]), are_truths=are_truths)
 
 
 # --- what people hand in ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.mle import MLE
 from fastcolst.experiments.players import Player
 from fastcolst.experiments.problems import Problem
-from fastcolst.experiments.simulation import Plan, Record, RunError, play_run
+from fastcolst.experiments.simulation import Plan, Record, RunError, columns, play_run
 from fastcolst.experiments.tables import Recipe
 
 __all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cells", "warm"]
@@ -33,9 +33,13 @@ MOST_ROWS = 10_000_000_000
 """Rows of results: a run at a checkpoint. So many numbers are 240 GB."""
 CELL_SECONDS = 1.0
 """A scenario's slowest policy takes about so long for a cell, or longer, on a slow processor."""
+MOST_FINER = 8
+"""Into at most so many times the cells that it would have by itself a policy is cut so that it can play with others."""
 TOGETHER_SECONDS = 5.0
 """Cells are computed together while that takes no longer: they are finished together, and policies that keep every
 comparison keep some 25 MB of them for each second that they play."""
+TOGETHER_NUMBERS = 2**22
+"""Cells are computed together while no more numbers are recorded: 32 MB."""
 
 
 class Setting(NamedTuple):
@@ -87,9 +91,9 @@ class Work(NamedTuple):
     single_arms: bool
 
     def block_runs(self) -> list[list[int]]:
-        """Runs of a cell, by scenario and policy: the slowest policy's for all, so that they can play together."""
-        sizes = (min(_block_runs(recipe, s, self.runs) for _, recipe in self.recipes) for _, s in self.settings)
-        return [[size] * len(self.recipes) for size in sizes]
+        """Runs of a cell, by scenario and policy: the slowest policy's for all that are not much faster."""
+        own = [[_block_runs(recipe, s, self.runs) for _, recipe in self.recipes] for _, s in self.settings]
+        return [[min(row) if size <= MOST_FINER * min(row) else size for size in row] for row in own]
 
     def together(self, cells: list[Cell], n_tasks: int) -> list[list[Cell]]:
         """Cells in their order, in parts that are computed as one task: those of one scenario and the same runs.
@@ -104,14 +108,16 @@ class Work(NamedTuple):
             return setting.horizon * _round_seconds(recipe, setting.problem)
 
         parts: list[list[Cell]] = []
-        before, total, most = None, 0.0, max(1, len(cells) // n_tasks)
+        before, total, recorded, most = None, 0.0, 0, max(1, len(cells) // n_tasks)
         for cell in cells:
             rounds = cell.scenario, cell.first_run, cell.n_runs
             seconds = cell.n_runs * run_seconds(cell.scenario, cell.policy)
-            total += seconds
-            if rounds != before or total > TOGETHER_SECONDS or len(parts[-1]) == most:
+            numbers = cell.n_runs * len(self.settings[cell.scenario][1].rounds) * columns(self.single_arms)
+            total, recorded = total + seconds, recorded + numbers
+            is_too_much = total > TOGETHER_SECONDS or recorded > TOGETHER_NUMBERS
+            if rounds != before or is_too_much or len(parts[-1]) == most:
                 parts.append([])
-                before, total = rounds, seconds
+                before, total, recorded = rounds, seconds, numbers
             parts[-1].append(cell)
         return parts
 
@@ -152,12 +158,14 @@ def compute_cells(task: Task, stop: threading.Event | None = None) -> list[Outco
     plan = Plan(templates, task.problem, task.horizon, task.seed, task.rounds, task.single_arms)
     for template in templates.values():
         warm(template)
-    records: list[Record] = []
+    shape = len(task.runs), len(task.rounds), columns(task.single_arms)
+    totals = {label: np.empty(shape) for label in templates}
+    seconds = {label: np.empty(len(task.runs)) for label in templates}
     troubles: dict[str, str] = {}
-    for run in task.runs:
-        records.append(Record(plan))
+    for i, run in enumerate(task.runs):
+        record = Record(plan)
         try:
-            policies = play_run(plan, run, records[-1], stop)
+            policies = play_run(plan, run, record, stop)
         except RunError as error:
             raise ValueError(f"scenario {task.scenario!r}, {error}") from None
         except Exception as error:
@@ -167,16 +175,10 @@ def compute_cells(task: Task, stop: threading.Event | None = None) -> list[Outco
             raise CancelledError
         troubles = troubles or {label: policy.trouble() for label, policy in policies.items()}
         del policies  # they may keep every comparison, and the next run's are made before they would go
+        for label in templates:
+            totals[label][i], seconds[label][i] = record.totals[label], record.seconds[label]
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    return [
-        Outcome(
-            np.stack([record.totals[label] for record in records]),
-            np.array([record.seconds[label] for record in records]),
-            troubles[label],
-            worker,
-        )
-        for label in templates
-    ]
+    return [Outcome(totals[label], seconds[label], troubles[label], worker) for label in templates]
 
 
 def warm(policy: Player, say: Callable[[str], None] | None = None) -> None:

@@ -70,7 +70,7 @@ def run_on(
     Cells are put together only where there are more of them than tasks that are handed out at once.
     """
     workers = getattr(executor, "_max_workers", None)
-    ahead = 2 * workers if isinstance(workers, int) else TASKS_AHEAD
+    ahead = 2 * workers if isinstance(workers, int) and workers > 0 else TASKS_AHEAD
     parts = iter(work.together(missing, ahead))
     waiting: dict[Future[list[Outcome]], list[Cell]] = {}
     finished: SimpleQueue[Future[list[Outcome]]] = SimpleQueue()
@@ -95,7 +95,8 @@ def run_on(
                     where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
                     warn_caller(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}")
     except BaseException as error:
-        _give_up(store, waiting)
+        with contextlib.suppress(KeyboardInterrupt):  # a second one: what is not kept yet is computed again
+            _give_up(store, waiting)
         clearer = _clearer(error, store.state)
         if clearer is None:
             raise

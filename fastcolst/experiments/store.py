@@ -141,15 +141,18 @@ class Manifest(NamedTuple):
 
     @property
     def cells(self) -> list[Cell]:
-        """All cells, so that whatever is done at any time is a fair share of every scenario and policy."""
+        """All cells, so that whatever is done at any time is a fair share of every scenario and policy.
+
+        Those of one scenario and the same runs stand together.
+        """
         runs = self.study["runs"]
         cells = [
-            (first / runs, Cell(s, p, block, first, min(size, runs - first)))
+            Cell(s, p, block, first, min(size, runs - first))
             for s, sizes in enumerate(self.block_runs)
             for p, size in enumerate(sizes)
             for block, first in enumerate(range(0, runs, size))
         ]
-        return [cell for _, cell in sorted(cells)]
+        return sorted(cells, key=lambda cell: (cell.first_run / runs, cell.scenario, cell.n_runs, cell.policy))
 
     def differences(self, other: Manifest) -> list[str]:
         """Where the study or a version differ: "key: this one's, now the other's"."""
@@ -273,7 +276,8 @@ class Store:
             return
         lines = read_whole(path).splitlines(keepends=True)
         there = {entry.name for entry in os.scandir(self.folder / CELLS)}
-        kept = [line for line in lines if (timing(line, self._place) or ("", []))[0] in there]
+        by_cell = {found[0]: line for line in lines if (found := timing(line, self._place)) and found[0] in there}
+        kept = list(by_cell.values())
         if kept != lines:
             write_atomically(path, b"".join(kept))
 

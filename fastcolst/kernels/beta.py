@@ -211,7 +211,8 @@ def _is_hopeless(law: Any, floor: Any, u: float) -> bool:
     y = 4.0 - (wins * log_m + losses * log_span + constant)
     rate = losses / span - wins / m
     least = 1.0 + y * (1.0 + y * (0.5 + y * (1.0 / 6.0 + y * (1.0 / 24.0))))
-    return bool((rate >= 0.0) & (y > 0.0) & (u * max(rate, 1.0 / span) * least >= _E4))
+    beyond_mode = wins * span <= losses * m
+    return bool(beyond_mode & (y > 0.0) & (u * max(rate, 1.0 / span) * least >= _E4))
 
 
 @helper
