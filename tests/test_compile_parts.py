@@ -10,11 +10,12 @@ import numba
 import numpy as np
 import pytest
 from numba.core import event
+from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
 
 import fastcolst as fc
-from fastcolst._compile import helper, plain
+from fastcolst._compile import helper, plain, summation
 from fastcolst._compile.flags import FLAGS, PART, PLAIN, WHOLE
 from fastcolst.comparison import cdf
 from fastcolst.kernels.linalg import dot
@@ -38,6 +39,39 @@ def test_what_is_only_linked_into_kernels_has_no_machine_code_of_its_own():
     name = part.overloads[types].fndesc.llvm_func_name
     assert library.get_pointer_to_function(name) == 0
     assert not part.targetctx.codegen()._engine.is_symbol_defined(name)  # no call in this process may come upon it
+
+
+def _doubled(values: Any) -> None:
+    for i in range(values.size):
+        values[i] *= 2.0
+
+
+def _dots(values: Any, rows: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = _reordered(values, rows[i])
+
+
+@summation
+def _reordered(a: Any, b: Any) -> float:
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
+def test_loops_fill_the_widest_vectors_where_no_sum_goes_by_their_width():
+    def code(function: Any, *arguments: Any, **options: Any) -> str:
+        compiled = numba.njit(**FLAGS, **options)(function)
+        compiled(*arguments)
+        return str(*compiled.inspect_asm().values())
+
+    rows = np.ones(3), np.ones((2, 3)), np.empty(2)
+    wide = ["%zmm" in code(_doubled, np.ones(3), **WHOLE), "%zmm" in code(_dots, *rows, **WHOLE)]
+    by_itself = ["%zmm" in code(_doubled, np.ones(3)), "%zmm" in code(_dots, *rows)]
+    is_told = "+avx512vbmi2" in cpu_target.target_context.codegen().magic_tuple()[-1]
+    assert wide == [is_told or by_itself[0], by_itself[1]]
 
 
 class Compilations(event.Listener):

@@ -50,36 +50,46 @@ def whiten(factor: Any, contexts: Any, out: Any) -> None:
 
     Notes
     -----
-    n d^2 / 2 multiply-adds. Two rows of the output are found together from four rows of X at a time, which halves the
-    loads of X: beside one row of the output at a time a round takes an eighth less at d = 50, a third less at d = 768.
+    n d^2 / 2 multiply-adds. Four rows of the output are found together from four rows of X at a time, which quarters
+    the loads of X: with two rows and four the product takes a sixth more at d = 50, and half as much again at d = 384.
     The output must not share memory with the contexts.
     """
     d, n = contexts.shape
-    for k in range(d):
+    k = 0
+    while k + 4 <= d:
+        r0 = factor[k, k]
+        s0, s1 = factor[k + 1, k], factor[k + 1, k + 1]
+        t0, t1, t2 = factor[k + 2, k], factor[k + 2, k + 1], factor[k + 2, k + 2]
+        u0, u1, u2, u3 = factor[k + 3, k], factor[k + 3, k + 1], factor[k + 3, k + 2], factor[k + 3, k + 3]
+        for j in range(n):
+            x0, x1, x2, x3 = contexts[k, j], contexts[k + 1, j], contexts[k + 2, j], contexts[k + 3, j]
+            out[k, j] = r0 * x0
+            out[k + 1, j] = s0 * x0 + s1 * x1
+            out[k + 2, j] = t0 * x0 + t1 * x1 + t2 * x2
+            out[k + 3, j] = u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
+        i = 0
+        while i < k:
+            r0, r1, r2, r3 = factor[k, i], factor[k, i + 1], factor[k, i + 2], factor[k, i + 3]
+            s0, s1, s2, s3 = factor[k + 1, i], factor[k + 1, i + 1], factor[k + 1, i + 2], factor[k + 1, i + 3]
+            t0, t1, t2, t3 = factor[k + 2, i], factor[k + 2, i + 1], factor[k + 2, i + 2], factor[k + 2, i + 3]
+            u0, u1, u2, u3 = factor[k + 3, i], factor[k + 3, i + 1], factor[k + 3, i + 2], factor[k + 3, i + 3]
+            for j in range(n):
+                x0, x1, x2, x3 = contexts[i, j], contexts[i + 1, j], contexts[i + 2, j], contexts[i + 3, j]
+                out[k, j] = out[k, j] + r0 * x0 + r1 * x1 + r2 * x2 + r3 * x3
+                out[k + 1, j] = out[k + 1, j] + s0 * x0 + s1 * x1 + s2 * x2 + s3 * x3
+                out[k + 2, j] = out[k + 2, j] + t0 * x0 + t1 * x1 + t2 * x2 + t3 * x3
+                out[k + 3, j] = out[k + 3, j] + u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
+            i += 4
+        k += 4
+    while k < d:
         s = factor[k, k]
         for j in range(n):
             out[k, j] = s * contexts[k, j]
-    for k in range(d % 2, d, 2):
-        below, first = k + 1, 0
-        while first + 4 <= k:
-            s0, s1, s2, s3 = factor[k, first], factor[k, first + 1], factor[k, first + 2], factor[k, first + 3]
-            t0, t1, t2, t3 = (
-                factor[below, first],
-                factor[below, first + 1],
-                factor[below, first + 2],
-                factor[below, first + 3],
-            )
+        for i in range(k):
+            s = factor[k, i]
             for j in range(n):
-                x0, x1 = contexts[first, j], contexts[first + 1, j]
-                x2, x3 = contexts[first + 2, j], contexts[first + 3, j]
-                out[k, j] += (s0 * x0 + s1 * x1) + (s2 * x2 + s3 * x3)
-                out[below, j] += (t0 * x0 + t1 * x1) + (t2 * x2 + t3 * x3)
-            first += 4
-        for row in range(k, below + 1):
-            for i in range(first, row):
-                s = factor[row, i]
-                for j in range(n):
-                    out[row, j] += s * contexts[i, j]
+                out[k, j] += s * contexts[i, j]
+        k += 1
 
 
 @as_written
