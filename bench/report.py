@@ -227,7 +227,8 @@ SECTIONS: dict[str, tuple[str, Callable[[], Iterable[measures.Measure]]]] = {
 }
 
 MORE_TURNS = {"many": 9, "bound": 12}
-"""How often these are taken for each turn of others: 5,000 rounds, 64 at a time, and a hundred rounds one by one."""
+"""Turns of these sections for one of any other: many features take 64 rounds a turn and 5,000 are promised, bound arms
+take one."""
 
 PARTS = [*SECTIONS, "growth", "processes", "targets"]
 

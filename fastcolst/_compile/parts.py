@@ -19,23 +19,33 @@ COMPILER_LOCK: Any = global_compiler_lock._lock
 class _Code(JITCodeLibrary):  # type: ignore[misc]
     """Code whose loops fill the widest vectors of the processor.
 
-    Of those with AVX-512 LLVM fills half, as the first of them lowered their clock for more: a round of 50 arms takes a
-    tenth longer so, one of 64 arms with 384 features up to a sixth. Ice Lake and what came after it keep their clock;
-    they are known by AVX512_VBMI2. Where sums are reordered the width stays LLVM's own, since their order goes by it.
+    On processors with AVX-512 LLVM vectorises by 256 bits, because the first of them lowered their clock for 512. Those
+    from Ice Lake on, which have AVX512_VBMI2 as well, keep it: there a simulated round with 50 arms takes a tenth less
+    at 512 bits. Where a sum may be reordered the width stays LLVM's own: its order follows from the width, and would
+    depend on which kernel the sum was linked into.
     """
 
     reorders = False
+    """Whether some sum in this code, or in what is linked into it, may be reordered."""
 
     def add_linking_library(self, library: Any) -> None:
-        self.reorders |= getattr(library, "reorders", False)
+        self.reorders |= _reorders(library)
         super().add_linking_library(library)
 
     def add_ir_module(self, module: Any) -> None:
         if "+avx512vbmi2" in self._codegen.magic_tuple()[-1] and not self.reorders:
             for function in module.functions:
-                if not function.is_declaration:  # whose attributes refuse by themselves what llvmlite does not know
+                if not function.is_declaration:  # a plain set's `add`: llvmlite's own refuses attributes with a value
                     set.add(function.attributes, '"prefer-vector-width"="512"')
         super().add_ir_module(module)
+
+
+def _reorders(library: Any) -> bool:
+    """Whether some sum in code to be linked may be reordered; that of functions compiled by Numba alone is searched."""
+    if isinstance(library, _Code):
+        return library.reorders
+    code = str(library._get_module_for_linking())
+    return " reassoc " in code or " fast " in code
 
 
 class _Linked(_Code):
@@ -97,13 +107,16 @@ class _ShortCompiler(Compiler):  # type: ignore[misc]
                 manager.passes = [each for each in manager.passes if each[0].__name__ not in UNUSED]
         return managers
 
+    def compile_extra(self, function: Any) -> Any:
+        self.state.library.reorders = not {"reassoc", "fast"}.isdisjoint(self.state.flags.fastmath.flags)
+        return super().compile_extra(function)
+
 
 class PartCompiler(_ShortCompiler):
     """Compiles a part into code to link."""
 
     def compile_extra(self, function: Any) -> Any:
         self.state.library = _Linked(self.state.targetctx.codegen(), function.__qualname__)
-        self.state.library.reorders = "reassoc" in self.state.flags.fastmath.flags
         return super().compile_extra(function)
 
 
