@@ -185,7 +185,7 @@ def _early_interrupts(campaign: Campaign) -> Tally:
     for trial in range(campaign.amount(30, 4)):
         seconds = campaign.rng("moments", trial).random()
         with subprocess.Popen(
-            [sys.executable, "-c", ENTRY, *LONG],
+            [sys.executable, "-X", "faulthandler", "-c", ENTRY, *LONG],  # which says where a crash was
             cwd=root,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -201,5 +201,5 @@ def _early_interrupts(campaign: Campaign) -> Tally:
                 process.kill()
                 _, err = process.communicate()
         good = (process.returncode, err) == (130, "fastcolst: interrupted\n")
-        tally.count(good, f"trial {trial}, after {seconds:.3f} s: code {process.returncode}, {err[-200:]!r}")
+        tally.count(good, f"trial {trial}, after {seconds:.3f} s: code {process.returncode}, {err[-4000:]!r}")
     return tally
