@@ -1,17 +1,22 @@
 """The command ``fastcolst``, which is also ``python -m fastcolst``: Ctrl-C ends it with one line, whatever it is doing.
 
-Imports take most of the first second. An interrupt that comes up in the middle of one is a traceback at best, and in a
-compiled module often another error. So the signal ends the process at once until everything is imported, and again when
-all is done. That is why this module imports nothing that is slow.
+An exception in the middle of an import is a traceback at best, and in a compiled module often another error; in the
+middle of compilation it leaves locks behind that are never let go, and kernels without code. There the signal ends the
+process at once, and so it does before everything is imported and when all is done. That is why this module imports
+nothing that is slow.
 """
 
 import os
 import signal
 import sys
+from types import FrameType
 
 from fastcolst._interrupt import INTERRUPTED, TOLD
 
-_lost: list[object] = []
+FRAGILE = {"importlib", "_frozen_importlib", "_frozen_importlib_external", "numba", "llvmlite", "ctypes"}
+"""Packages whose work does not outlive an exception at any place."""
+
+_raised: list[KeyboardInterrupt] = []
 
 
 def main() -> int:
@@ -25,8 +30,8 @@ def main() -> int:
         signal.signal(signal.SIGINT, _stop)
         from fastcolst.cli import main as run
 
-        sys.unraisablehook = _repeat_lost
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = _stop_for_lost
+        signal.signal(signal.SIGINT, _interrupt)
         code = run()
         signal.signal(signal.SIGINT, _stop)
     except KeyboardInterrupt:  # between two lines of this function, or a second one while the first was dealt with
@@ -34,12 +39,22 @@ def main() -> int:
         _tell()
         return INTERRUPTED
     except Exception:
-        if not _lost:
+        if not _raised:
             raise
-        _stop()
+        _stop()  # an interrupt became another error on its way, as in a lock of the standard library's
     if code == INTERRUPTED:
         _leave()
     return code
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, or leave at once in the middle of what does not outlive it."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in FRAGILE:
+            _stop()
+        frame = frame.f_back
+    _raised.append(KeyboardInterrupt())
+    raise _raised[-1]
 
 
 def _tell() -> None:
@@ -57,7 +72,7 @@ def _stop(*_: object) -> None:
 
 
 def _leave() -> None:
-    """Leave without taking the interpreter down: compilation that was interrupted has it crash."""
+    """Leave without taking the interpreter down, which would wait for other threads."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -66,28 +81,11 @@ def _leave() -> None:
     os._exit(INTERRUPTED)
 
 
-def _repeat_lost(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Repeat an interrupt that Python dropped: it does so with what callbacks raise, as LLVM's while Numba compiles."""
-    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(unraisable)
-        return
-    import threading
-
-    _lost.append(unraisable.exc_value)
-    repeat = threading.Timer(0.1, _interrupt_main_thread)
-    repeat.daemon = True
-    repeat.start()
-
-
-def _interrupt_main_thread() -> None:
-    import _thread
-    import threading
-
-    main_thread = threading.main_thread().ident
-    if hasattr(signal, "pthread_kill") and main_thread is not None:
-        signal.pthread_kill(main_thread, signal.SIGINT)  # wakes it as well
-    else:
-        _thread.interrupt_main()
+def _stop_for_lost(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Leave for an interrupt that Python would drop: it does so with what is raised in callbacks and finalizers."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        _stop()
+    sys.__unraisablehook__(unraisable)
 
 
 if __name__ == "__main__":

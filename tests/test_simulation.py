@@ -455,13 +455,13 @@ def test_an_interrupt_while_runs_are_handed_out_stops_those_at_work(monkeypatch)
         return {}
 
     class Interrupted(simulation.ThreadPoolExecutor):
-        def submit(self, play, run):
-            if run == 2:
+        def submit(self, play):
+            if len(self._threads) == 2:
                 raise KeyboardInterrupt
-            return super().submit(play, run)
+            return super().submit(play)
 
     monkeypatch.setattr(simulation, "play_run", wait_for)
     monkeypatch.setattr(simulation, "ThreadPoolExecutor", Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fc.simulate({"Random": fc.UniformPairs()}, fc.Scenario.hard(n_arms=3, n_features=2), 10, runs=4, threads=2)
+        fc.simulate({"Random": fc.UniformPairs()}, fc.Scenario.hard(n_arms=3, n_features=2), 10, runs=4, threads=3)
     assert told == [True, True]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fastcolst._compile.cache import KEPT
+from fastcolst._compile.interrupts import interrupt_held_back
 
 __all__ = ["Compiled", "one_line", "so_far", "watched"]
 
@@ -113,14 +114,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def watched(kernel: Any) -> Callable[[Any], Any]:
-    """A dispatcher's ``compile``, by which it compiles or loads what a signature needs, such that this is counted."""
+    """A dispatcher's ``compile``, by which it compiles or loads what a signature needs: counted, and in one piece."""
     plain: Callable[[Any], Any] = kernel.compile
 
     @functools.wraps(plain)
     def compile_or_load(signature: Any) -> Any:
-        with _WATCH.compiling():
-            made = plain(signature)
-        _WATCH.note(kernel, signature)
+        with interrupt_held_back():
+            with _WATCH.compiling():
+                made = plain(signature)
+            _WATCH.note(kernel, signature)
         return made
 
     return compile_or_load

@@ -9,6 +9,7 @@ from numba import types
 from numba.experimental import structref
 
 from fastcolst._compile.decorators import kernel, overload_in_kernels
+from fastcolst._compile.interrupts import interrupt_held_back
 
 __all__ = ["Agent", "HandleType", "handle", "make_agent", "shared_fields", "slot"]
 
@@ -152,4 +153,7 @@ class _PlainAgent(NamedTuple):
 
 def make_agent(rule: Any, state: Any, rng: Any) -> Any:
     """The handle by which kernels know a rule, a state and the generator that a policy draws from."""
-    return _PlainAgent(rule, state, rng) if numba.config.DISABLE_JIT else _agent(rule, state, rng)
+    if numba.config.DISABLE_JIT:
+        return _PlainAgent(rule, state, rng)
+    with interrupt_held_back():
+        return _agent(rule, state, rng)

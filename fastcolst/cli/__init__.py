@@ -28,10 +28,6 @@ __all__ = ["main"]
 
 WRONG_INPUT, PIPE_CLOSED = 2, 141
 
-_last_interrupt: list[KeyboardInterrupt] = []
-"""Kept until the process ends: its traceback may hold a compilation that it cut short, and LLVM crashes when that is
-let go."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
@@ -65,7 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse, after --help or --version
         return int(stop.code or 0)
     except KeyboardInterrupt as error:
-        _last_interrupt[:] = [error]
         print(f"fastcolst: {error}" if str(error) else TOLD, file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import check_memory, choice, count, feature_rows, looked_at, real_numbers, whole_number
-from fastcolst._compile import direct, registered
+from fastcolst._compile import direct, interrupt_held_back, registered
 from fastcolst._registry import table_of
 from fastcolst.comparison import comparison_model
 from fastcolst.experiments.laws import Contexts, GivenContexts, InBall, OwnLaw, RoundAfterRound, fill_chunk
@@ -98,7 +98,8 @@ class Run:
         arguments = self._law, self._model, self._linear, *self._rngs, chunk
         if self._fill is None:
             self._fill = direct(fill_chunk, *arguments)  # the types of later chunks are those of this one
-        self._fill(*arguments)
+        with interrupt_held_back():
+            self._fill(*arguments)
         self._truth.evaluate(chunk, self._rounds)
         self._rounds += n_rounds
         return chunk

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastcolst._checks import check_memory, count
+from fastcolst._compile import interrupt_held_back
 from fastcolst.comparison import comparison_model
 from fastcolst.data.log import Log, check_log
 from fastcolst.estimation.fit import fit
@@ -37,7 +38,7 @@ class ResampledRun:
         contexts = self._problem.arms(self._arms_rng, n_rounds)
         utilities = np.einsum("mnd,d->mn", contexts, self.theta)  # not BLAS, whose sums depend on its threads
         latent = np.empty(n_rounds)
-        with np.errstate(over="ignore"):  # without the JIT, as in a scenario's chunk
+        with np.errstate(over="ignore"), interrupt_held_back():  # without the JIT, as in a scenario's chunk
             fill_latent(self._problem.comparison, self._outcomes_rng, latent)
         packed = np.ascontiguousarray(contexts.transpose(0, 2, 1))
         return Chunk(packed, utilities, utilities.max(axis=1), latent)

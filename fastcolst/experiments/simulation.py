@@ -9,8 +9,9 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import numba
@@ -144,13 +145,6 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     _check_fit(templates, scenario, horizon)
     plan = Plan(templates, scenario, horizon, entropy_of(rng), rounds, single_arms)  # from here on nothing is refused
     records = [Record(plan) for _ in range(runs)]
-    stop = threading.Event()
-
-    def play(run: int) -> list[Player]:
-        """Play a run; of one run the policies are kept, which may remember every comparison."""
-        policies = play_run(plan, run, records[run], stop)
-        return list(policies.values()) if run == 0 else []
-
     watching = _bar(plan.horizon * runs, progress)
     with one_line(), watching as bar:
         for label in templates:  # compile here: threads would queue for the compiler and count it as their own time
@@ -160,14 +154,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         if bar is not None:
             bar.set_description_str("")
             bar.unpause()
-        executor = ThreadPoolExecutor(workers, "fastcolst")
-        try:
-            futures = [executor.submit(play, run) for run in range(runs)]
-            _watch(futures, records, bar)
-        finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
-            stop.set()
-            executor.shutdown(wait=True, cancel_futures=True)
-    for policy in itertools.chain.from_iterable([future.result() for future in futures]):
+        first = _play_on_threads(plan, records, workers, bar)
+    for policy in first:
         if trouble := policy.trouble():
             warnings.warn(trouble, UserWarning, stacklevel=2)
     return _result(plan, records)
@@ -288,15 +276,45 @@ def _bar(total: int, wanted: bool) -> AbstractContextManager[Any]:
     return bar
 
 
+def _play_on_threads(plan: Plan, records: list[Record], workers: int, bar: Any) -> list[Player]:
+    """Play all runs, into their records; return the policies of the first, which may remember every comparison."""
+    waiting = iter(range(len(records)))  # whose next is one step, whichever thread asks
+    stop = threading.Event()
+
+    def play() -> list[Player]:
+        """Play runs until none waits."""
+        first: list[Player] = []
+        for run in waiting:
+            policies = play_run(plan, run, records[run], stop)
+            if run == 0:
+                first = list(policies.values())
+            if stop.is_set():
+                break
+        return first
+
+    executor = ThreadPoolExecutor(workers, "fastcolst")
+    try:
+        futures = [executor.submit(play) for _ in range(workers)]
+        _watch(futures, records, bar)
+    finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
+        stop.set()
+        executor.shutdown(wait=True)
+    return list(itertools.chain.from_iterable([future.result() for future in futures]))
+
+
 def _watch(futures: list[Future[list[Player]]], records: list[Record], bar: Any) -> None:
-    """Wait for the runs to end or for one to fail, looking up now and then."""
-    pending: set[Future[list[Player]]] = set(futures)
+    """Wait for the threads to end or for one to fail, looking up now and then."""
+    ended: SimpleQueue[Future[list[Player]]] = SimpleQueue()  # Ctrl-C in futures' own `wait` would leave locks held
+    for future in futures:
+        future.add_done_callback(ended.put)
+    pending = len(futures)
     while pending:
-        done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
-        if bar is not None:
+        with suppress(Empty):
+            if ended.get(timeout=POLL_SECONDS).exception():
+                return
+            pending -= 1
+        if bar is not None and ended.empty():
             bar.update(sum(record.rounds_played for record in records) - bar.n)
-        if any(future.exception() for future in done):
-            return
 
 
 def _result(plan: Plan, records: list[Record]) -> Result:

@@ -1,14 +1,10 @@
-"""The cache of compiled kernels: damaged entries, entries that others may have planted, Ctrl-C in the first second."""
+"""The cache of compiled kernels: damaged entries, and entries that others may have planted."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +12,6 @@ import numba
 import numpy as np
 from sandbox import Planted
 
-import fastcolst as fc
 from campaign.tally import Campaign, Tally
 from fastcolst._compile import cache
 
@@ -27,7 +22,6 @@ def run(campaign: Campaign) -> Iterator[Tally]:
     yield _damaged_entries(campaign)
     if os.name == "posix":
         yield _planted_entries(campaign)
-        yield _early_interrupts(campaign)
 
 
 # --- damage -------------------------------------------------------------------------------------------------
@@ -163,43 +157,3 @@ def _plant(rng: np.random.Generator, named: Path, trial: str) -> tuple[bool, str
     except OSError:
         refused = True
     return (ran.exists(), refused) == (trusted, not trusted), f"{trial}: {', '.join(done)}; ran: {ran.exists()}"
-
-
-# --- Ctrl-C -------------------------------------------------------------------------------------------------
-
-# a job in the background ignores the signal
-ENTRY = """
-import os, signal, sys
-from fastcolst.__main__ import main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-os.write(1, b"here\\n")
-sys.exit(main())
-"""
-LONG = ("simulate", "--policies", "UniformPairs", "--horizon", "1000000", "--runs", "1000")
-
-
-def _early_interrupts(campaign: Campaign) -> Tally:
-    """One line and code 130, at any moment of the second that begins where the command does."""
-    tally = Tally("moments of the first second at which Ctrl-C was not one line and 130")
-    root = Path(fc.__file__).parents[1]
-    for trial in range(campaign.amount(30, 4)):
-        seconds = campaign.rng("moments", trial).random()
-        with subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-c", ENTRY, *LONG],  # which says where a crash was
-            cwd=root,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "here\n"
-            time.sleep(seconds)
-            process.send_signal(signal.SIGINT)
-            try:
-                _, err = process.communicate(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                _, err = process.communicate()
-        good = (process.returncode, err) == (130, "fastcolst: interrupted\n")
-        tally.count(good, f"trial {trial}, after {seconds:.3f} s: code {process.returncode}, {err[-4000:]!r}")
-    return tally
