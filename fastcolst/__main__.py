@@ -13,10 +13,8 @@ from types import FrameType
 
 from fastcolst._interrupt import INTERRUPTED, TOLD
 
-FRAGILE = {"importlib", "_frozen_importlib", "_frozen_importlib_external", "numba", "llvmlite", "ctypes"}
-"""Packages whose work does not outlive an exception at any place."""
-
-_raised: list[KeyboardInterrupt] = []
+FRAGILE = {"importlib", "_frozen_importlib", "_frozen_importlib_external", "numba", "llvmlite"}
+"""Packages whose work does not outlive an exception at any line."""
 
 
 def main() -> int:
@@ -35,13 +33,11 @@ def main() -> int:
         code = run()
         signal.signal(signal.SIGINT, _stop)
     except KeyboardInterrupt:  # between two lines of this function, or a second one while the first was dealt with
-        signal.signal(signal.SIGINT, _stop)
-        _tell()
-        return INTERRUPTED
-    except Exception:
-        if not _raised:
+        _stop()
+    except Exception as error:
+        if not _is_of_interrupt(error):
             raise
-        _stop()  # an interrupt became another error on its way, as in a lock of the standard library's
+        _stop()
     if code == INTERRUPTED:
         _leave()
     return code
@@ -49,25 +45,29 @@ def main() -> int:
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, or leave at once in the middle of what does not outlive it."""
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in FRAGILE:
+    while frame is not None and frame.f_code is not main.__code__:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in FRAGILE:
             _stop()
         frame = frame.f_back
-    _raised.append(KeyboardInterrupt())
-    raise _raised[-1]
+    raise KeyboardInterrupt
 
 
-def _tell() -> None:
-    """Tell of the interrupt by means that work at any moment."""
-    try:
-        os.write(2, f"{TOLD}\n".encode())
-    except OSError:  # nobody is there to read it
-        return
+def _is_of_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt became this error on its way, as it may in a lock of the standard library's."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _stop(*_: object) -> None:
-    """Tell of the interrupt and leave."""
-    _tell()
+    """Tell of the interrupt, by means that work at any moment, and leave."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.write(2, f"{TOLD}\n".encode())
+    except (OSError, ValueError):  # nobody is there to read it; not the main thread
+        pass
     _leave()
 
 

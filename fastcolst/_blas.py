@@ -7,6 +7,8 @@ import threading
 from types import TracebackType
 from typing import Any
 
+from fastcolst._compile.interrupts import interrupt_held_back
+
 __all__ = ["SMALL", "one_thread"]
 
 SMALL = 48
@@ -32,18 +34,20 @@ class _OneThread:
         self._limit: Any = None
 
     def __enter__(self) -> None:
-        self._door.acquire()
-        self._depth += 1
-        if self._depth == 1:
-            self._limit = self._blas().limit(limits=1).__enter__()
+        with interrupt_held_back():
+            self._door.acquire()
+            self._depth += 1
+            if self._depth == 1:
+                self._limit = self._blas().limit(limits=1).__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._depth -= 1
-        if self._depth == 0 and self._limit is not None:
-            self._limit.__exit__(kind, error, trace)
-        self._door.release()
+        with interrupt_held_back():
+            self._depth -= 1
+            if self._depth == 0 and self._limit is not None:
+                self._limit.__exit__(kind, error, trace)
+            self._door.release()
 
     def _blas(self) -> Any:
         """All BLAS libraries that there are, found once."""

@@ -752,12 +752,11 @@ sys.exit(entry.main())
         "interrupt()",
         "try:\n interrupt()\nexcept KeyboardInterrupt:\n interrupt()",
         "lose(); time.sleep(60)",
-        "lose(); raise RuntimeError('no compiled object yet')",
         "import atexit; atexit.register(interrupt); return 0",
         "try:\n interrupt()\nexcept KeyboardInterrupt:\n raise RuntimeError('release unlocked lock')",
         "try:\n exec('call()', {'__name__': 'numba.core.compiler', 'call': interrupt})\nfinally:\n time.sleep(60)",
     ],
-    ids=["in main", "twice", "lost", "lost, and another error", "at exit", "another error of it", "in Numba"],
+    ids=["in main", "twice", "lost", "at exit", "another error of it", "in Numba"],
 )
 def test_ctrl_c_around_the_command_is_one_line_and_130(body: str):
     program = AROUND_MAIN.format("\n".join(f" {line}" for line in body.splitlines()))
@@ -774,6 +773,11 @@ def test_other_errors_keep_their_traceback_and_other_codes_stay():
     for body, code, text in (
         ("raise RuntimeError('ours')", 1, "RuntimeError: ours"),
         ("return 2", 2, ""),
+        (
+            "try:\n  interrupt()\n except KeyboardInterrupt:\n  pass\n raise RuntimeError('ours')",
+            1,
+            "RuntimeError: ours",
+        ),
         ("ctypes.CFUNCTYPE(None)(lambda: 1 / 0)(); return 0", 0, "ZeroDivisionError"),
     ):
         program = AROUND_MAIN.format(f" {body}")

@@ -63,27 +63,45 @@ def test_an_interrupt_comes_up_at_the_end_whatever_else_went_wrong(error):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_nothing_is_held_back_where_nothing_would_be_raised():
+def test_other_handlers_are_called_at_once_and_what_they_raise_comes_up_at_the_end():
     came = []
 
-    def note(*_):
-        came.append("ours")
+    def handler(number, frame):
+        came.append((number, frame.f_code.co_name))
+        raise SystemExit(3)
 
-    signal.signal(signal.SIGINT, note)
+    def held_back():
+        with interrupt_held_back():
+            interrupt()
+            came.append("the end")
+
+    signal.signal(signal.SIGINT, handler)
+    with pytest.raises(SystemExit, match="3"):
+        held_back()
+    assert came == [(signal.SIGINT, "interrupt"), "the end"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_handler_that_is_set_meanwhile_stays_and_others_are_left_alone():
+    with interrupt_held_back():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     with interrupt_held_back():
         interrupt()
-        assert came == ["ours"]
-    assert signal.getsignal(signal.SIGINT) is note
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_other_threads_are_never_interrupted():
+    came = []
 
     def elsewhere():
-        with interrupt_held_back():  # only the main thread may set a handler
-            came.append("there")
+        with interrupt_held_back():
+            came.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert came == ["ours", "there"]
+    assert came == [signal.default_int_handler]
 
 
 IN_CTYPES = """
@@ -91,6 +109,7 @@ import ctypes, signal
 import numpy as np
 import fastcolst as fc
 from fastcolst.experiments.resampled import ResampledLog
+from fastcolst.extend import key_of
 
 log = fc.Log.from_arrays(np.random.default_rng(0).normal(size=(9, 2)), [1, 0, 1, 1, 0, 1, 0, 0, 1])
 problems = {
@@ -99,6 +118,7 @@ problems = {
     "log": ResampledLog(log, n_arms=2),
 }
 calls = {name: lambda p=problem: p.start(1, 0).next_chunk(3).latent for name, problem in problems.items()}
+calls["helper"] = lambda: key_of(np.random.default_rng(1))
 calls["policy"] = lambda: fc.UniformPairs(rng=1).select(np.eye(3)).first
 cast, came = ctypes.cast, []
 
@@ -125,4 +145,4 @@ for name, call in calls.items():
 def test_a_generator_whose_functions_are_asked_for_is_no_crash():
     root = Path(fc.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", IN_CTYPES], cwd=root, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "scenario\nscores\nlog\npolicy\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "scenario\nscores\nlog\nhelper\npolicy\n"), done.stderr

@@ -23,7 +23,7 @@ Eight decorators serve the whole package:
 
 ``flags`` holds the options of all compiled functions, ``cache`` keeps machine code on disk, ``digest`` tells whether a
 user's code is what it was, ``compile_log`` what was compiled, ``handles`` pass a policy's rule and state, ``fills``
-fill vectors with random numbers, and ``interrupts`` keep Ctrl-C from cutting any of it short.
+fill vectors with random numbers, and ``interrupts`` keep Ctrl-C from cutting that short.
 ``parts``, how functions that kernels call are linked into them, and ``entries``, the cache as Numba asks for it, use
 Numba's internals: they are imported only where its version was tested, and not at all with ``FASTCOLST_PLAIN_NUMBA=1``.
 """

@@ -136,11 +136,11 @@ def so_far() -> Compiled:
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
     """Tell of all that is compiled meanwhile, by whichever thread, in one line at the end."""
-    with _WATCH.lock:
+    with interrupt_held_back(), _WATCH.lock:
         _WATCH.holders += 1
     try:
         yield
     finally:
-        with _WATCH.lock:
+        with interrupt_held_back(), _WATCH.lock:
             _WATCH.holders -= 1
         _WATCH.tell()

@@ -18,6 +18,7 @@ from fastcolst._compile.cache import warn_uncached
 from fastcolst._compile.compile_log import watched
 from fastcolst._compile.digest import PACKAGE
 from fastcolst._compile.flags import EXACT, FLAGS, INLINED, PART, PLAIN, SWITCHED, WHOLE
+from fastcolst._compile.interrupts import interrupt_held_back
 
 __all__ = [
     "COMPILER_LOCK",
@@ -74,7 +75,8 @@ def helper(function: F) -> F:
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        return compiled(*arguments)
+        with interrupt_held_back():  # here Numba compiles without a word of ours, and passes generators
+            return compiled(*arguments)
 
     overload_in_kernels(call, lambda *_: function)
     return call  # type: ignore[return-value]

@@ -1,32 +1,44 @@
-"""Ctrl-C while machine code is made, or called with a generator."""
+"""Ctrl-C in the middle of what an exception must not cut short."""
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations of all it is told, in 16 us
 import contextlib
-import signal
-import threading
-from collections.abc import Iterator
+from signal import SIGINT
+from types import FrameType
+from typing import Any
 
 __all__ = ["interrupt_held_back"]
 
 
-@contextlib.contextmanager
-def interrupt_held_back() -> Iterator[None]:
-    """Raise the KeyboardInterrupt of a Ctrl-C that comes meanwhile at the end; other handlers of it are called at once.
+class interrupt_held_back:  # noqa: N801 - a context manager, read like a function
+    """Let what a Ctrl-C raises, as a rule a KeyboardInterrupt, come up at the end.
 
-    Where an exception cuts Numba or LLVM short, locks stay held and kernels without code, whose call is a crash. So is
-    one in ``ctypes``, by which kernels that are given a NumPy Generator ask for its functions: they do not look whether
-    it answered.
+    Numba, LLVM and locks that are written in Python do not outlive an exception at any line: kernels are left without
+    code, whose call is a crash, and locks stay held. Nor does what passes a NumPy Generator to a kernel: it asks
+    ``ctypes`` for the generator's functions, and does not look whether it answered.
+
+    The handler of the signal, whichever it is, is called as the signal comes. In other threads than the main one, which
+    are never interrupted, nothing is done.
     """
-    main_thread = threading.current_thread() is threading.main_thread()
-    if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    came: list[bool] = []
-    signal.signal(signal.SIGINT, lambda *_: came.append(True))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if came:
-            raise KeyboardInterrupt
+
+    __slots__ = ("handler", "raised")
+
+    def __enter__(self) -> None:
+        self.handler: Any = _signal.getsignal(SIGINT)
+        self.raised: list[BaseException] = []
+        if callable(self.handler):
+            with contextlib.suppress(ValueError):  # not the main thread
+                _signal.signal(SIGINT, self._call)
+
+    def __exit__(self, *_: object) -> None:
+        if _signal.getsignal(SIGINT) == self._call:
+            _signal.signal(SIGINT, self.handler)
+        if self.raised:
+            raise self.raised[0]
+
+    def _call(self, number: int, frame: FrameType | None) -> None:
+        try:
+            self.handler(number, frame)
+        except BaseException as error:  # noqa: BLE001 - to be raised later, whatever it is
+            self.raised.append(error)

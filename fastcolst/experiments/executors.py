@@ -19,6 +19,7 @@ from typing import Any
 
 from fastcolst._callers import warn_caller
 from fastcolst._checks import brief
+from fastcolst._compile import interrupt_held_back
 from fastcolst.experiments.cells import Cell, Outcome, Task, Work, compute_cells, warm
 from fastcolst.experiments.progress import Progress
 from fastcolst.experiments.simulation import POLL_SECONDS
@@ -78,9 +79,10 @@ def run_on(
     try:
         while True:
             for cells in islice(parts, ahead - len(waiting)):
-                future = executor.submit(compute, work.task(cells))
-                waiting[future] = cells
-                future.add_done_callback(finished.put)
+                with interrupt_held_back():  # else locks of the executor and its futures might stay held
+                    future = executor.submit(compute, work.task(cells))
+                    waiting[future] = cells
+                    future.add_done_callback(finished.put)
             if not waiting:
                 return
             future = _next(finished, bar)
@@ -113,8 +115,9 @@ def _next(finished: SimpleQueue[Future[list[Outcome]]], bar: Progress) -> Future
 
 def _give_up(store: Store, waiting: Mapping[Future[list[Outcome]], list[Cell]]) -> None:
     """Call off what has not begun, and keep what was finished meanwhile."""
-    for future in waiting:
-        future.cancel()
+    with interrupt_held_back():
+        for future in waiting:
+            future.cancel()
     with contextlib.suppress(OSError):
         missing = set(store.missing())  # of a task that the error interrupted some cells are there
         for future, cells in waiting.items():

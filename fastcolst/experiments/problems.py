@@ -98,10 +98,11 @@ class Run:
         arguments = self._law, self._model, self._linear, *self._rngs, chunk
         if self._fill is None:
             self._fill = direct(fill_chunk, *arguments)  # the types of later chunks are those of this one
+        before = self._rounds
         with interrupt_held_back():
             self._fill(*arguments)
-        self._truth.evaluate(chunk, self._rounds)
-        self._rounds += n_rounds
+            self._rounds += n_rounds
+        self._truth.evaluate(chunk, before)
         return chunk
 
 

@@ -38,7 +38,7 @@ class ResampledRun:
         contexts = self._problem.arms(self._arms_rng, n_rounds)
         utilities = np.einsum("mnd,d->mn", contexts, self.theta)  # not BLAS, whose sums depend on its threads
         latent = np.empty(n_rounds)
-        with np.errstate(over="ignore"), interrupt_held_back():  # without the JIT, as in a scenario's chunk
+        with np.errstate(over="ignore"), interrupt_held_back():  # overflow is told of without the JIT alone
             fill_latent(self._problem.comparison, self._outcomes_rng, latent)
         packed = np.ascontiguousarray(contexts.transpose(0, 2, 1))
         return Chunk(packed, utilities, utilities.max(axis=1), latent)

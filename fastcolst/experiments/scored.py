@@ -51,7 +51,7 @@ class ScoredRun:
         if self._comparison is None:
             return np.where(self._outcome_rng.random(n_rounds) < 0.5, COIN, -COIN)
         latent = np.empty(n_rounds)
-        with np.errstate(over="ignore"), interrupt_held_back():  # without the JIT, as in a scenario's chunk
+        with np.errstate(over="ignore"), interrupt_held_back():  # overflow is told of without the JIT alone
             fill_latent(self._comparison, self._outcome_rng, latent)
         return self._scale * latent
 

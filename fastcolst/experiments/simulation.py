@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from fastcolst._checks import answer, as_array, brief, check_memory, count, entries, is_a, looked_at, whole_number
-from fastcolst._compile import one_line
+from fastcolst._compile import interrupt_held_back, one_line
 from fastcolst._files import optional_import
 from fastcolst._version import __version__
 from fastcolst.experiments.players import Player, play_rounds, player_of
@@ -154,8 +154,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
         if bar is not None:
             bar.set_description_str("")
             bar.unpause()
-        first = _play_on_threads(plan, records, workers, bar)
-    for policy in first:
+        of_first_run = _play_on_threads(plan, records, workers, bar)
+    for policy in of_first_run:
         if trouble := policy.trouble():
             warnings.warn(trouble, UserWarning, stacklevel=2)
     return _result(plan, records)
@@ -278,42 +278,43 @@ def _bar(total: int, wanted: bool) -> AbstractContextManager[Any]:
 
 def _play_on_threads(plan: Plan, records: list[Record], workers: int, bar: Any) -> list[Player]:
     """Play all runs, into their records; return the policies of the first, which may remember every comparison."""
-    waiting = iter(range(len(records)))  # whose next is one step, whichever thread asks
+    waiting = iter(range(len(records)))  # no two threads are given the same by `next`
     stop = threading.Event()
+    ended: SimpleQueue[Future[list[Player]]] = SimpleQueue()  # the futures' own `wait` would leave locks held at Ctrl-C
 
     def play() -> list[Player]:
-        """Play runs until none waits."""
-        first: list[Player] = []
-        for run in waiting:
-            policies = play_run(plan, run, records[run], stop)
+        """Play runs until none waits; of the first run the policies are kept."""
+        of_first_run: list[Player] = []
+        while not stop.is_set() and (run := next(waiting, None)) is not None:
+            policies = list(play_run(plan, run, records[run], stop).values())
             if run == 0:
-                first = list(policies.values())
-            if stop.is_set():
-                break
-        return first
+                of_first_run = policies
+            del policies  # before those of the next run, which may be as large
+        return of_first_run
 
     executor = ThreadPoolExecutor(workers, "fastcolst")
     try:
-        futures = [executor.submit(play) for _ in range(workers)]
-        _watch(futures, records, bar)
+        with interrupt_held_back():
+            futures = [executor.submit(play) for _ in range(workers)]
+            for future in futures:
+                future.add_done_callback(ended.put)
+        _watch(ended, workers, records, bar)
     finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
         stop.set()
         executor.shutdown(wait=True)
     return list(itertools.chain.from_iterable([future.result() for future in futures]))
 
 
-def _watch(futures: list[Future[list[Player]]], records: list[Record], bar: Any) -> None:
+def _watch(ended: SimpleQueue[Future[list[Player]]], workers: int, records: list[Record], bar: Any) -> None:
     """Wait for the threads to end or for one to fail, looking up now and then."""
-    ended: SimpleQueue[Future[list[Player]]] = SimpleQueue()  # Ctrl-C in futures' own `wait` would leave locks held
-    for future in futures:
-        future.add_done_callback(ended.put)
-    pending = len(futures)
-    while pending:
-        with suppress(Empty):
-            if ended.get(timeout=POLL_SECONDS).exception():
-                return
+    pending, failed = workers, False
+    while pending and not failed:
+        try:
+            failed = ended.get(timeout=POLL_SECONDS).exception() is not None
             pending -= 1
-        if bar is not None and ended.empty():
+        except Empty:
+            pass
+        if bar is not None:
             bar.update(sum(record.rounds_played for record in records) - bar.n)
 
 

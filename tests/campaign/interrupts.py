@@ -1,6 +1,6 @@
 """Ctrl-C at any moment: of the command's first second, and of what Numba and LLVM do for a program.
 
-There a signal comes at a line that was chosen beforehand, in a copy of a process that has compiled nothing yet.
+There a signal comes at a line that was chosen beforehand, in a copy of a process that has compiled and loaded nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,10 @@ TESTS = Path(__file__).resolve().parents[1]
 def run(campaign: Campaign) -> Iterator[Tally]:
     if os.name == "posix":
         yield _first_second(campaign)
-        yield _lines(campaign, "lines at which Ctrl-C was not one line and 130", "command")
-        yield _lines(campaign, "lines of a program at which Ctrl-C was lost, or left kernels that fail", "program")
+        yield _lines(campaign, "lines at which Ctrl-C was not one line and 130", "command", campaign.amount(40, 4))
+        lost = "at which Ctrl-C was lost, or left kernels that fail"
+        yield _lines(campaign, f"lines of a program {lost}", "program", campaign.amount(40, 4))
+        yield _lines(campaign, f"lines of compilation {lost}", "compilation", campaign.amount(20, 2))
 
 
 # --- at a moment --------------------------------------------------------------------------------------------
@@ -74,34 +78,33 @@ def _first_second(campaign: Campaign) -> Tally:
 
 # --- at a line ----------------------------------------------------------------------------------------------
 
-WATCHED = ("numba", "llvmlite", "ctypes", "concurrent", "threading", "fastcolst")
-"""Parts of the paths of files whose lines count."""
-
 SHORT = ("fastcolst", "simulate", "--policies", "UniformPairs", "--horizon", "1000", "--runs", "20")
 STRIKE = "import sys; sys.path[:0] = sys.argv[1:3]; from campaign.interrupts import strike; strike(*sys.argv[3:])"
 
 
-def _lines(campaign: Campaign, figure: str, what: str) -> Tally:
+def _lines(campaign: Campaign, figure: str, what: str, amount: int) -> Tally:
     tally = Tally(figure)
-    moments = campaign.rng(what).random(campaign.amount(200, 6)).tolist()
+    moments = campaign.rng(what).random(amount).tolist()
     command = [sys.executable, "-c", STRIKE, str(ROOT), str(TESTS), what, json.dumps(moments), str(campaign.folder)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     wanted, *found = map(json.loads, done.stdout.splitlines())
     for moment, came in zip(moments, found, strict=True):
-        tally.count(came[:2] == wanted, f"{moment!r} of the lines, {came[2]}: {came[:2]!r:.4000}; not {wanted}")
+        if came[2]:  # else it had fewer lines than the first time
+            tally.count(came[:2] == wanted, f"{moment!r} of the lines, {came[2]}: {came[:2]!r:.4000}; not {wanted}")
     return tally
 
 
 def strike(what: str, moments: str, folder: str) -> None:
     """Print what is wanted, and for each moment the exit code, what was said, and at which line the signal came."""
     said, place = Path(folder) / "said", Path(folder) / "place"
-    if what == "program":  # an import that an interrupt cut short is not for us to mend
+    if what != "command":  # an import that an interrupt cut short is not for us to mend
         fc.CoLSTIM, fc.Scenario  # noqa: B018
     wanted = _copy(what, said, None)  # compiles
     _copy(what, said, _Tracer(0, place))
     n_lines = int(place.read_text())
     print(json.dumps([130, "fastcolst: interrupted\n"] if what == "command" else wanted))
     for moment in json.loads(moments):
+        place.write_text("")
         found = _copy(what, said, _Tracer(1 + int(moment * n_lines), place))
         print(json.dumps([*found, place.read_text()]), flush=True)
 
@@ -114,8 +117,8 @@ def _copy(what: str, said: Path, tracer: _Tracer | None) -> tuple[int, str]:
         try:
             sys.settrace(tracer and tracer.see)
             code = DEEDS[what]()
-            if tracer and sys.gettrace() is not None:  # no signal came
-                sys.settrace(None)
+            sys.settrace(None)
+            if tracer and not tracer.last:
                 tracer.place.write_text(str(tracer.seen))
             sys.stdout.flush()
         except BaseException:  # noqa: BLE001 - of whatever kind: the copy must not go on as if it were the first
@@ -137,14 +140,16 @@ def _become(said: Path) -> None:
 
 
 class _Tracer:
-    """Counts lines, and sends the signal at one of them; notes which one it was."""
+    """Counts lines where a signal may come, calls and returns with them; sends it at one, and notes which it was."""
 
     def __init__(self, last: int, place: Path) -> None:
         self.seen, self.last, self.place = 0, last, place
+        homes = [find_spec(name) for name in ("fastcolst", "numba", "llvmlite", "ctypes", "concurrent", "threading")]
+        self.watched = tuple(str(home.origin).removesuffix("__init__.py") for home in homes if home)
 
     def see(self, frame: Any, event: str, _: Any) -> Any:
         path = frame.f_code.co_filename
-        if not any(part in path for part in WATCHED):
+        if not path.startswith(self.watched):
             return None
         self.seen += 1
         if self.seen == self.last:
@@ -162,14 +167,30 @@ def _command() -> int:
 
 def _program() -> int:
     """What is interrupted is done again, as in a notebook."""
+    return _done_again(_session)
+
+
+def _compilation() -> int:
+    import numba  # by now it is there: the command's copies import it themselves
+
+    with tempfile.TemporaryDirectory() as empty:
+        numba.config.CACHE_DIR = empty
+        return _done_again(_random_pair)
+
+
+def _done_again(session: Callable[[], Any]) -> int:
     before = sys.gettrace()
     try:
-        said = _session()
+        said = session()
         lost = sys.gettrace() is not before
     except KeyboardInterrupt:
-        said, lost = _session(), False
+        said, lost = session(), False
     print(said, "the interrupt was lost" if lost else "")
     return 0
+
+
+def _random_pair() -> int:
+    return fc.UniformPairs(rng=1).select(np.eye(3)).first
 
 
 def _session() -> tuple[Any, ...]:
@@ -181,4 +202,4 @@ def _session() -> tuple[Any, ...]:
     return duel.first, duel.second, chunk.latent
 
 
-DEEDS: dict[str, Callable[[], int]] = {"command": _command, "program": _program}
+DEEDS: dict[str, Callable[[], int]] = {"command": _command, "program": _program, "compilation": _compilation}
