@@ -34,11 +34,18 @@ class _OneThread:
         self._limit: Any = None
 
     def __enter__(self) -> None:
-        with interrupt_held_back():
-            self._door.acquire()
-            self._depth += 1
-            if self._depth == 1:
-                self._limit = self._blas().limit(limits=1).__enter__()
+        inside = False
+        try:
+            with interrupt_held_back():
+                self._door.acquire()
+                self._depth += 1
+                inside = True
+                if self._depth == 1:
+                    self._limit = self._blas().limit(limits=1).__enter__()
+        except BaseException:  # an interrupt, or no BLAS to be found: `with` does not leave what was not entered
+            if inside:
+                self.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -47,6 +54,7 @@ class _OneThread:
             self._depth -= 1
             if self._depth == 0 and self._limit is not None:
                 self._limit.__exit__(kind, error, trace)
+                self._limit = None
             self._door.release()
 
     def _blas(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 import scipy.linalg  # noqa: F401 - its BLAS as well
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
+from fastcolst import _blas
 from fastcolst._blas import SMALL, one_thread
+from fastcolst._compile import interrupts
 
 pytestmark = pytest.mark.either_lane
 
@@ -47,6 +50,64 @@ def test_an_error_inside_gives_back_what_was():
     with pytest.raises(KeyError), one_thread(SMALL + 1):
         raise KeyError
     assert n_threads() == {2}
+
+
+def test_without_a_blas_to_be_found_nobody_is_inside(monkeypatch):
+    def missing():
+        raise ImportError
+
+    door = one_thread(SMALL + 1)
+    monkeypatch.setattr(door, "_blas", missing)
+    with pytest.raises(ImportError):
+        door.__enter__()
+    monkeypatch.undo()
+    others_find(2)
+
+
+def test_an_interrupt_of_whoever_enters_leaves_the_door_as_it_was():
+    """Of entering: Python itself may drop the end of a `with` where a signal comes as it begins to leave."""
+    files = {_blas.__file__, interrupts.__file__}
+    last, came = 0, True
+
+    def trace(frame, event, _):
+        nonlocal seen
+        if frame.f_code.co_filename not in files:
+            return None
+        seen += event in {"call", "line"}
+        if seen == last and event in {"call", "line"}:
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    while came:
+        last, seen, came = last + 1, 0, False
+        sys.settrace(trace)
+        try:
+            with one_thread(SMALL + 1):
+                sys.settrace(None)
+        except KeyboardInterrupt:
+            came = True
+        finally:
+            sys.settrace(None)
+        assert came == (seen >= last)
+        others_find(2)
+    signal.signal(signal.SIGINT, before)
+    assert last > 10
+
+
+def others_find(n: int) -> None:
+    """The door open, and so many threads outside."""
+    found = []
+
+    def enter():
+        with one_thread(SMALL + 1):
+            found.append(n_threads())
+
+    other = threading.Thread(target=enter)
+    other.start()
+    other.join(30)
+    assert found == [{1}] and n_threads() == {n}
 
 
 def test_threads_take_turns():

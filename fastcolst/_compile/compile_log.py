@@ -136,11 +136,13 @@ def so_far() -> Compiled:
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
     """Tell of all that is compiled meanwhile, by whichever thread, in one line at the end."""
-    with interrupt_held_back(), _WATCH.lock:
-        _WATCH.holders += 1
+    holds = False
     try:
+        with interrupt_held_back(), _WATCH.lock:
+            _WATCH.holders += 1
+            holds = True
         yield
     finally:
         with interrupt_held_back(), _WATCH.lock:
-            _WATCH.holders -= 1
+            _WATCH.holders -= holds
         _WATCH.tell()
