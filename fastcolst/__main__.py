@@ -54,10 +54,12 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
 
 def _is_of_interrupt(error: BaseException | None) -> bool:
     """Whether an interrupt became this error on its way, as it may in a lock of the standard library's."""
-    while error is not None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # causes may go in a circle
         if isinstance(error, KeyboardInterrupt):
             return True
-        error = error.__cause__ or error.__context__
+        seen.add(id(error))
+        error = error.__context__ if error.__cause__ is None else error.__cause__
     return False
 
 

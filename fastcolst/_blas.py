@@ -82,6 +82,9 @@ _ONE, _MANY = _OneThread(), _AsItIs()
 def one_thread(n_features: int) -> _OneThread | _AsItIs:
     """A context in which matrices of so many features are worked on by one thread.
 
+    The last thing in it that takes long is a call, not an operator: after a call Python looks for signals, after an
+    operator only when it has begun to leave the context, and then an interrupt would leave the door closed.
+
     >>> import numpy as np
     >>> with one_thread(384):
     ...     product = np.ones((384, 384)) @ np.ones(384)

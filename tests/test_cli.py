@@ -779,6 +779,7 @@ def test_other_errors_keep_their_traceback_and_other_codes_stay():
             "RuntimeError: ours",
         ),
         ("ctypes.CFUNCTYPE(None)(lambda: 1 / 0)(); return 0", 0, "ZeroDivisionError"),
+        ("a, b = ValueError('a'), KeyError('b'); a.__cause__, b.__cause__ = b, a\n raise a", 1, "ValueError: a"),
     ):
         program = AROUND_MAIN.format(f" {body}")
         done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)

@@ -104,6 +104,20 @@ def test_other_threads_are_never_interrupted():
     assert came == [signal.default_int_handler]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_meanwhile_is_interrupted_at_once():
+    with interrupt_held_back(), interrupt_held_back():
+        child = os.fork()
+        if child == 0:
+            try:
+                interrupt()
+            except KeyboardInterrupt:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 IN_CTYPES = """
 import ctypes, signal
 import numpy as np

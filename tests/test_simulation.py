@@ -447,6 +447,22 @@ def test_ctrl_c_is_answered_within_a_second():
     assert elapsed < (3.0 if JIT else 10.0)  # a second, and the interpreter's own end on a busy machine
 
 
+def test_an_error_that_counts_as_false_stops_the_other_threads(monkeypatch):
+    class EmptyError(RuntimeError):
+        def __len__(self):
+            return 0
+
+    def play(plan, run, record, stop):
+        if run == 0:
+            raise EmptyError
+        assert stop.wait(30)
+        return {}
+
+    monkeypatch.setattr(simulation, "play_run", play)
+    with pytest.raises(EmptyError):
+        fc.simulate({"Random": fc.UniformPairs()}, fc.Scenario.hard(n_arms=3, n_features=2), 10, runs=9, threads=2)
+
+
 def test_an_interrupt_while_runs_are_handed_out_stops_those_at_work(monkeypatch):
     told = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations of all it is told, in 16 us
 import contextlib
+import os
 from signal import SIGINT
 from types import FrameType
 from typing import Any
@@ -42,3 +43,13 @@ class interrupt_held_back:  # noqa: N801 - a context manager, read like a functi
             self.handler(number, frame)
         except BaseException as error:  # noqa: BLE001 - to be raised later, whatever it is
             self.raised.append(error)
+
+
+def _let_go() -> None:
+    """In a process that was forked meanwhile, as workers are: nobody there would come to the end."""
+    while isinstance(holder := getattr(_signal.getsignal(SIGINT), "__self__", None), interrupt_held_back):
+        _signal.signal(SIGINT, holder.handler)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -116,7 +116,7 @@ def count_leverage(memory: Any, choices: Choices) -> None:
     The largest n z'H^-1 z bounds how margins move with theta; see :mod:`fastcolst.estimation.prediction`. O(n d^2).
     """
     with one_thread(len(choices.rows)):
-        whitened = choices.features @ memory.factor.T
+        whitened = np.matmul(choices.features, memory.factor.T)  # after an operator Ctrl-C would come too late
     largest = memory.progress["learned"] * float((whitened**2).sum(axis=1).max())
     memory.progress["leverage"] = max(float(memory.progress["leverage"]), largest)
 

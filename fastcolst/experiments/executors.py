@@ -86,6 +86,8 @@ def run_on(
             if not waiting:
                 return
             future = _next(finished, bar)
+            if (failure := future.exception()) is not None:  # `result` takes one that counts as false for none
+                raise failure
             found = list(zip(waiting[future], future.result(), strict=True))
             for cell, outcome in found:
                 store.add(cell, outcome)

@@ -298,24 +298,29 @@ def _play_on_threads(plan: Plan, records: list[Record], workers: int, bar: Any) 
             futures = [executor.submit(play) for _ in range(workers)]
             for future in futures:
                 future.add_done_callback(ended.put)
-        _watch(ended, workers, records, bar)
+        error = _watch(ended, workers, records, bar)
     finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
         stop.set()
         executor.shutdown(wait=True)
+    if error is not None:  # `result` takes one that counts as false for none
+        raise error
     return list(itertools.chain.from_iterable([future.result() for future in futures]))
 
 
-def _watch(ended: SimpleQueue[Future[list[Player]]], workers: int, records: list[Record], bar: Any) -> None:
-    """Wait for the threads to end or for one to fail, looking up now and then."""
-    pending, failed = workers, False
-    while pending and not failed:
+def _watch(
+    ended: SimpleQueue[Future[list[Player]]], workers: int, records: list[Record], bar: Any
+) -> BaseException | None:
+    """Wait for the threads to end, or for one to fail; return its error."""
+    pending, error = workers, None
+    while pending and error is None:
         try:
-            failed = ended.get(timeout=POLL_SECONDS).exception() is not None
+            error = ended.get(timeout=POLL_SECONDS).exception()
             pending -= 1
         except Empty:
             pass
         if bar is not None:
             bar.update(sum(record.rounds_played for record in records) - bar.n)
+    return error
 
 
 def _result(plan: Plan, records: list[Record]) -> Result:
