@@ -64,23 +64,32 @@ def _is_of_interrupt(error: BaseException | None) -> bool:
 
 
 def _stop(*_: object) -> None:
-    """Tell of the interrupt, by means that work at any moment, and leave."""
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Tell of the interrupt, in one write that waits for no lock, and leave."""
+    _let_the_next_end_it()
+    try:  # noqa: SIM105 - contextlib is slow to import
         os.write(2, f"{TOLD}\n".encode())
-    except (OSError, ValueError):  # nobody is there to read it; not the main thread
+    except OSError:  # nobody is there to read it
         pass
     _leave()
 
 
 def _leave() -> None:
     """Leave without taking the interpreter down, which would wait for other threads."""
+    _let_the_next_end_it()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (AttributeError, OSError, RuntimeError, ValueError):  # none, closed, or at work when the signal came
             continue
     os._exit(INTERRUPTED)
+
+
+def _let_the_next_end_it() -> None:
+    """Let another Ctrl-C end the process without a word: a reader who has stopped reading may block what is left."""
+    try:  # noqa: SIM105
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    except ValueError:  # not the main thread
+        pass
 
 
 def _stop_for_lost(unraisable: "sys.UnraisableHookArgs") -> None:

@@ -6,6 +6,7 @@ Apart from what stands here tests speak to policies as people do; those of the e
 from __future__ import annotations
 
 import copy
+import signal
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -160,28 +161,53 @@ def failing_choices(policy: fc.Policy) -> Iterator[None]:
 
 
 def interrupted(call: Callable[[], object], after: int, files: Collection[str] = ()) -> bool:
-    """Call, and let Ctrl-C come when so many lines of the library's Python have run; whether it came.
+    """Call, and let Ctrl-C come once, when so many lines of the library's Python have run; whether it came.
 
     Of its files of some names only, if any: where kernels are not compiled, these leave out what no Ctrl-C interrupts.
     """
-    lines = 0
+    lines, tracing_before = 0, sys.gettrace()
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         nonlocal lines
         path = frame.f_code.co_filename
         if "fastcolst" not in path or (files and Path(path).name not in files):
             return None
-        if event == "line":
+        if event in {"call", "line"}:  # a function's first look for signals comes before its first line
             lines += 1
-            if lines > after:
-                raise KeyboardInterrupt
+            if lines == after + 1:
+                signal.raise_signal(signal.SIGINT)
         return trace
 
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.settrace(trace)
     try:
         call()
     except KeyboardInterrupt:
         return True
     finally:
-        sys.settrace(None)
+        sys.settrace(tracing_before)
+        signal.signal(signal.SIGINT, handler)
+    assert lines <= after, "the interrupt was lost"
     return False
+
+
+def signalled(call: Callable[[], object], number: int, after: int, path: str) -> bool:
+    """Call, and send a signal where Python has looked for one so many times in a file; whether there was such a place.
+
+    It does so as a function begins, and after each call: between lines that call nothing no handler is run.
+    """
+    places, profiling_before = 0, sys.getprofile()
+
+    def look(frame: Any, _event: str, _: Any) -> None:
+        nonlocal places
+        if frame.f_code.co_filename == path:
+            places += 1
+            if places == after + 1:
+                signal.raise_signal(number)
+
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(profiling_before)
+    return places > after

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401 - its BLAS as well
+from inside import signalled
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from fastcolst import _blas
-from fastcolst._blas import SMALL, one_thread
+from fastcolst._blas import SMALL, on_one_thread
 from fastcolst._compile import interrupts
 
 pytestmark = pytest.mark.either_lane
@@ -36,75 +36,49 @@ def two_threads():
 
 
 def test_large_matrices_are_worked_on_by_one_thread():
-    with one_thread(SMALL):
-        assert n_threads() == {2}
-    with one_thread(SMALL + 1):
-        assert n_threads() == {1}
-        with one_thread(SMALL + 1):
-            assert n_threads() == {1}
-        assert n_threads() == {1}
+    assert on_one_thread(SMALL, n_threads) == {2}
+    assert on_one_thread(SMALL + 1, n_threads) == {1}
+    assert on_one_thread(SMALL + 1, on_one_thread, SMALL + 1, n_threads) == {1}
+    assert on_one_thread(SMALL + 1, lambda: (on_one_thread(SMALL + 1, n_threads), n_threads())) == ({1}, {1})
     assert n_threads() == {2}
 
 
 def test_an_error_inside_gives_back_what_was():
-    with pytest.raises(KeyError), one_thread(SMALL + 1):
-        raise KeyError
-    assert n_threads() == {2}
+    with pytest.raises(KeyError):
+        on_one_thread(SMALL + 1, {}.pop, "missing")
+    others_find(2)
 
 
 def test_without_a_blas_to_be_found_nobody_is_inside(monkeypatch):
     def missing():
         raise ImportError
 
-    door = one_thread(SMALL + 1)
-    monkeypatch.setattr(door, "_blas", missing)
-    with pytest.raises(ImportError):
-        door.__enter__()
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(_blas._DOOR, "_blas", missing)
+        with pytest.raises(ImportError):
+            on_one_thread(SMALL + 1, n_threads)
     others_find(2)
 
 
-def test_an_interrupt_of_whoever_enters_leaves_the_door_as_it_was():
-    """Of entering: Python itself may drop the end of a `with` where a signal comes as it begins to leave."""
-    files = {_blas.__file__, interrupts.__file__}
-    last, came = 0, True
-
-    def trace(frame, event, _):
-        nonlocal seen
-        if frame.f_code.co_filename not in files:
-            return None
-        seen += event in {"call", "line"}
-        if seen == last and event in {"call", "line"}:
-            sys.settrace(None)
-            signal.raise_signal(signal.SIGINT)
-        return trace
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+@pytest.mark.parametrize("path", [_blas.__file__, interrupts.__file__])
+def test_an_interrupt_leaves_the_door_as_it_was(path):
+    before, last, came = signal.signal(signal.SIGINT, signal.default_int_handler), -1, True
     while came:
-        last, seen, came = last + 1, 0, False
-        sys.settrace(trace)
+        last += 1
         try:
-            with one_thread(SMALL + 1):
-                sys.settrace(None)
+            came = signalled(lambda: on_one_thread(SMALL + 1, n_threads), signal.SIGINT, last, path)
         except KeyboardInterrupt:
-            came = True
-        finally:
-            sys.settrace(None)
-        assert came == (seen >= last)
-        others_find(2)
+            others_find(2)
+        else:
+            assert not came, "the interrupt was lost"
     signal.signal(signal.SIGINT, before)
     assert last > 10
 
 
 def others_find(n: int) -> None:
     """The door open, and so many threads outside."""
-    found = []
-
-    def enter():
-        with one_thread(SMALL + 1):
-            found.append(n_threads())
-
-    other = threading.Thread(target=enter)
+    found: list[set[int]] = []
+    other = threading.Thread(target=lambda: found.append(on_one_thread(SMALL + 1, n_threads)), daemon=True)
     other.start()
     other.join(30)
     assert found == [{1}] and n_threads() == {n}
@@ -114,17 +88,17 @@ def test_threads_take_turns():
     inside, leave, order = threading.Event(), threading.Event(), []
 
     def stay():
-        with one_thread(SMALL + 1):
-            order.append(n_threads())
-            inside.set()
-            leave.wait(30)
-            order.append("out")
+        order.append(n_threads())
+        inside.set()
+        leave.wait(30)
+        order.append("out")
 
     def follow():
-        with one_thread(SMALL + 1):
-            order.append(n_threads())
+        order.append(n_threads())
 
-    first, second = threading.Thread(target=stay), threading.Thread(target=follow)
+    first, second = (
+        threading.Thread(target=on_one_thread, args=(SMALL + 1, work), daemon=True) for work in (stay, follow)
+    )
     first.start()
     assert inside.wait(30)
     second.start()
@@ -142,18 +116,16 @@ def test_a_child_finds_the_door_open():
     inside, leave = threading.Event(), threading.Event()
 
     def stay():
-        with one_thread(SMALL + 1):
-            inside.set()
-            leave.wait(30)
+        inside.set()
+        leave.wait(30)
 
-    thread = threading.Thread(target=stay)
+    thread = threading.Thread(target=on_one_thread, args=(SMALL + 1, stay))
     thread.start()
     assert inside.wait(30)
     child = os.fork()
     if child == 0:
         signal.alarm(20)
-        with one_thread(SMALL + 1):
-            os._exit(0)
+        on_one_thread(SMALL + 1, os._exit, 0)
     leave.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.metadata
 import importlib.util
@@ -754,9 +755,10 @@ sys.exit(entry.main())
         "lose(); time.sleep(60)",
         "import atexit; atexit.register(interrupt); return 0",
         "try:\n interrupt()\nexcept KeyboardInterrupt:\n raise RuntimeError('release unlocked lock')",
+        "import threading\nthreading.Thread(target=entry._stop).start(); time.sleep(60)",
         "try:\n exec('call()', {'__name__': 'numba.core.compiler', 'call': interrupt})\nfinally:\n time.sleep(60)",
     ],
-    ids=["in main", "twice", "lost", "at exit", "another error of it", "in Numba"],
+    ids=["in main", "twice", "lost", "at exit", "another error of it", "in a thread", "in Numba"],
 )
 def test_ctrl_c_around_the_command_is_one_line_and_130(body: str):
     program = AROUND_MAIN.format("\n".join(f" {line}" for line in body.splitlines()))
@@ -765,6 +767,39 @@ def test_ctrl_c_around_the_command_is_one_line_and_130(body: str):
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False, timeout=50
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastcolst: interrupted\n")
+
+
+FULL_PIPE = """
+ signal.alarm(90)
+ os.set_blocking(1, False)
+ try:
+  while True:
+   os.write(1, bytes(4096))
+ except BlockingIOError:
+  os.set_blocking(1, True)
+ sys.stdout.write("what is to be flushed")
+ os.write(2, b"here\\n")
+ time.sleep(60)
+"""
+
+
+@posix
+def test_a_second_ctrl_c_ends_what_waits_for_a_reader():
+    program = AROUND_MAIN.format(FULL_PIPE)
+    command = [sys.executable, "-c", program]
+    root = Path(fc.__file__).parents[1]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, cwd=root, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr.readline() == b"here\n"
+        for _ in range(30):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+                break
+        else:
+            process.kill()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (130, b"fastcolst: interrupted\n")
 
 
 @posix
@@ -782,7 +817,8 @@ def test_other_errors_keep_their_traceback_and_other_codes_stay():
         ("a, b = ValueError('a'), KeyError('b'); a.__cause__, b.__cause__ = b, a\n raise a", 1, "ValueError: a"),
     ):
         program = AROUND_MAIN.format(f" {body}")
-        done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=50)
         assert done.returncode == code
         assert text in done.stderr
 

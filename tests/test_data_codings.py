@@ -47,6 +47,19 @@ def test_outcomes_that_may_be_misread_are_refused_and_right_once_they_are_stated
     )
 
 
+def test_misspelled_winners_are_named():
+    sides = {"a": ["tea", "tea", "water", "coffee"], "b": ["coffee", "water", "coffee", "tea"]}
+    frame = pd.DataFrame({**sides, "winner": ["tea", "watre", "coffee", "tie"]})
+    with pytest.raises(ValueError, match=r"; no item is called 'watre'\. Names .*'watre=0\.5'.*--drop-unknown"):
+        fc.read_log(frame, items=["a", "b"], outcome="winner")
+    log = fc.read_log(frame, items=["a", "b"], outcome="winner", coding="names", drop_unknown=True)
+    assert log.wins.tolist() == [True, False]
+    winners = ["tea", "both bad", "cofee", "tie", "3", "3", "3"]  # a name that looks like a number
+    frame = pd.DataFrame({"a": [*sides["a"], *"333"], "b": [*sides["b"], *["tea"] * 3], "winner": winners})
+    with pytest.raises(ValueError, match=r"; no item is called 'both bad' or 'cofee'\."):
+        fc.read_log(frame, items=["a", "b"], outcome="winner")
+
+
 @pytest.mark.parametrize("name", ["winner", "winnerIdx", "Preferred", "human choice", "VOTE", "better-id"])
 def test_0_and_1_in_a_column_called_after_the_winner_may_be_places(name):
     def wins_of(values, **options):

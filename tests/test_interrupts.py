@@ -132,6 +132,21 @@ def test_an_answer_is_noted_once_with_who_gave_it(answer: float, then: str, tmp_
     at_every_line(build, check)
 
 
+def test_what_waits_after_an_interrupt_can_be_discarded() -> None:
+    def build() -> Any:
+        policy, duels = a_policy()
+        return policy, lambda: policy.update(duels[4], 0.5, rater="ann")
+
+    def check(policy: fc.CoLSTIM, where: str) -> None:
+        n_waiting, n_learned = policy.pending, len(policy.history())
+        assert policy.summary().pending == n_waiting == len(policy.pending_duels()), where
+        assert n_waiting + n_learned == 8, where
+        for waiting in policy.pending_duels():
+            policy.discard(waiting.token)
+
+    at_every_line(build, check)
+
+
 def test_an_answer_that_is_interrupted_twice_is_noted_once() -> None:
     policy, duels = a_policy()
     policy.update(duels[4], 0.5, rater="ann")

@@ -8,6 +8,7 @@ import scipy.linalg.blas  # noqa: F401 - its BLAS as well
 from threadpoolctl import threadpool_limits
 
 import fastcolst as fc
+from fastcolst._compile import so_far
 from fastcolst.estimation import passes
 from fastcolst.estimation.history import History
 from fastcolst.estimation.objective import Objective
@@ -122,3 +123,15 @@ def test_online_newtons_status_is_looked_at_at_least_as_many_rounds_apart_as_the
     for _ in range(6 * STATUS_ROUNDS):
         policy.select(contexts)
     assert looked == [3 * STATUS_ROUNDS, 6 * STATUS_ROUNDS]
+
+
+def test_after_a_warmup_nothing_is_compiled():
+    """Nor loaded: BLAS computes the information of so many features, which the first rounds do not ask for."""
+    rng, policy = np.random.default_rng(0), fc.CoLSTIM.for_service(passes.MANY + 1, rng=0)
+    policy.warmup()
+    before = so_far()
+    contexts = rng.normal(size=(20, passes.MANY + 1))
+    for _ in range(60):
+        policy.update(policy.select(contexts), rng.random() < 0.5)
+    assert policy.audit() <= 1e-2
+    assert so_far() == before

@@ -6,9 +6,11 @@ import copy
 import math
 import pickle
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import fastcolst as fc
 from fastcolst import reference
@@ -276,6 +278,52 @@ def test_answers_that_are_separated_along_an_oblique_direction_do_not_look_inter
     policy.learn_and_predict(contrasts @ turn, wins)
     assert policy.status in {"separated", "boundary"}
     assert np.all(np.isfinite(policy.theta))
+
+
+def are_separated(signed):
+    """By a linear program: whether along some direction of theta some margins grow and none shrinks."""
+    found = optimize.linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1.0, 1.0))
+    return found.fun < -1e-7
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("n_items", "comparison", "tolerance", "weights"),
+    [
+        (3, "thurstone", 1e-2, [1.0]),
+        (4, "bradley-terry", 0.1, [0.1, 1.0]),
+        (5, "exponential", 1e-2, [1.0]),
+        (10, "bradley-terry", 1e-2, [1.0]),
+    ],
+)
+def test_separated_battles_between_few_items_never_look_interior_nor_others_separated(
+    n_items, comparison, tolerance, weights
+):
+    """Some items have beaten each other, others have always won: the last step moves the margins of all of them."""
+    rng, counts = np.random.default_rng(n_items), Counter()
+    for _ in range(60):
+        n = rng.integers(2, 10 * n_items)
+        pairs = rng.permuted(np.tile(np.arange(n_items), (n, 1)), axis=1)[:, :2]
+        contrasts = np.eye(n_items)[pairs[:, 0]] - np.eye(n_items)[pairs[:, 1]]
+        wins = rng.random(n) < fc.BradleyTerry().cdf(contrasts @ (2.0 * rng.normal(size=n_items)))
+        policy = fc.CoLSTIM(n_items, comparison=comparison, estimator=fc.MLE(tolerance), exploration_rounds=0)
+        policy.learn(contrasts, np.zeros_like(contrasts), outcomes=wins, weights=rng.choice(weights, size=n))
+        separated = are_separated(np.where(wins[:, np.newaxis], contrasts, -contrasts))
+        wanted = {"separated", "boundary"} if separated else {"interior"}
+        assert policy.estimate_status in wanted, (contrasts, wins)
+        counts[separated] += 1
+    assert min(counts.values()) >= 3
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_from_where_separated_answers_led_one_that_contradicts_them_leads_back():
+    rng = np.random.default_rng(2836)
+    policy = fc.CoLSTIM(5, estimator=fc.MLE(1e-6, radius=None), exploration_rounds=0)
+    contrasts = rng.normal(size=(40, 5))
+    for n in range(1, 41):
+        policy.learn_and_predict(contrasts[:n], np.ones(n))
+    policy.learn_and_predict(-contrasts, np.ones(40))
+    assert policy.estimate_status == "interior" and policy.audit() <= 1e-6
 
 
 def test_answers_to_three_contrasts_only():

@@ -188,7 +188,7 @@ def test_an_answer_to_a_self_duel_is_taken_by_token_as_well_and_changes_nothing(
     before = snapshot(policy)
     for given in (duel, duel.token, pickle.loads(pickle.dumps(duel))):
         policy.update(given, True)
-        with pytest.raises(ValueError, match="a self-duel, which does not wait") as raised:
+        with pytest.raises(ValueError, match="a self-duel, which never waits") as raised:
             policy.discard(given)
         assert type(raised.value) is ValueError
         with pytest.raises(ValueError, match="first_won is 'yes'"):

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from types import SimpleNamespace
@@ -464,15 +465,17 @@ def test_an_error_that_counts_as_false_stops_the_other_threads(monkeypatch):
 
 
 def test_an_interrupt_while_runs_are_handed_out_stops_those_at_work(monkeypatch):
-    told = []
+    at_work, told = threading.Semaphore(0), []
 
     def wait_for(plan, run, record, stop):
+        at_work.release()
         told.append(stop.wait(30))
         return {}
 
     class Interrupted(simulation.ThreadPoolExecutor):
         def submit(self, play):
             if len(self._threads) == 2:
+                assert at_work.acquire(timeout=30) and at_work.acquire(timeout=30)
                 raise KeyboardInterrupt
             return super().submit(play)
 

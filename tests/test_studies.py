@@ -266,6 +266,25 @@ def test_any_executor_in_any_order_and_few_tasks_at_a_time(tmp_path, one_run_a_c
     assert 2 <= executor.most <= 4
 
 
+@posix
+def test_an_executor_that_computes_in_submit_is_interrupted_there(tmp_path, one_run_a_cell):
+    class Serial:
+        computed = 0
+
+        def submit(self, function, *arguments):
+            if self.computed == 1:
+                signal.raise_signal(signal.SIGINT)
+            future = Future()
+            future.set_result(function(*arguments))
+            self.computed += 1
+            return future
+
+    serial = Serial()
+    with pytest.raises(KeyboardInterrupt, match="interrupted: "):
+        small().run(tmp_path / "serial", executor=serial, progress=False)
+    assert serial.computed == 1
+
+
 @pytest.mark.parametrize("executor", [Hoarder, object(), "threads"])
 def test_what_is_no_executor_is_refused(tmp_path, executor):
     with pytest.raises(TypeError, match="executor is"):

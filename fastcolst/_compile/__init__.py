@@ -23,7 +23,7 @@ Eight decorators serve the whole package:
 
 ``flags`` holds the options of all compiled functions, ``cache`` keeps machine code on disk, ``digest`` tells whether a
 user's code is what it was, ``compile_log`` what was compiled, ``handles`` pass a policy's rule and state, ``fills``
-fill vectors with random numbers, and ``interrupts`` keep Ctrl-C from cutting that short.
+fill vectors with random numbers, and ``interrupts`` holds Ctrl-C back until machine code is made.
 ``parts``, how functions that kernels call are linked into them, and ``entries``, the cache as Numba asks for it, use
 Numba's internals: they are imported only where its version was tested, and not at all with ``FASTCOLST_PLAIN_NUMBA=1``.
 """
@@ -53,7 +53,7 @@ from fastcolst._compile.digest import PACKAGE, code_digest, is_versioned
 from fastcolst._compile.fills import fill_exponential, fill_normal, fill_uniform
 from fastcolst._compile.flags import PLAIN
 from fastcolst._compile.handles import handle, make_agent, shared_fields, slot
-from fastcolst._compile.interrupts import interrupt_held_back
+from fastcolst._compile.interrupts import uninterrupted
 from fastcolst._compile.intrinsics import leading_bits, times_power_of_two
 
 __all__ = [
@@ -78,7 +78,6 @@ __all__ = [
     "helper",
     "in_kernels",
     "in_loops",
-    "interrupt_held_back",
     "is_registered",
     "is_versioned",
     "kernel",
@@ -93,4 +92,5 @@ __all__ = [
     "so_far",
     "summation",
     "times_power_of_two",
+    "uninterrupted",
 ]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fastcolst._compile.cache import KEPT
-from fastcolst._compile.interrupts import interrupt_held_back
+from fastcolst._compile.interrupts import uninterrupted
 
 __all__ = ["Compiled", "one_line", "so_far", "watched"]
 
@@ -48,7 +48,8 @@ class _Watch:
         self.seen: set[tuple[int, str]] = set()
         self.compiled, self.loaded, self.seconds = 0, 0, 0.0
         self.told = Compiled(kept=len(KEPT))
-        self.at_work, self.holders, self.since = 0, 0, 0.0
+        self.at_work, self.since = 0, 0.0
+        self.holders: set[object] = set()  # who will tell of all that was compiled meanwhile
         self.collects = False  # whether garbage was collected before compiling began
 
     def forget(self) -> None:
@@ -98,6 +99,15 @@ class _Watch:
                 self.compiled += not loaded
         self.tell()
 
+    def wait_for(self, holder: object) -> None:
+        """Tell nothing before this one is done."""
+        with self.lock:
+            self.holders.add(holder)
+
+    def wait_no_more(self, holder: object) -> None:
+        with self.lock:
+            self.holders.discard(holder)
+
     def tell(self) -> None:
         with self.lock:
             news = self.total().since(self.told)
@@ -117,15 +127,13 @@ def watched(kernel: Any) -> Callable[[Any], Any]:
     """A dispatcher's ``compile``, by which it compiles or loads what a signature needs: counted, and in one piece."""
     plain: Callable[[Any], Any] = kernel.compile
 
-    @functools.wraps(plain)
     def compile_or_load(signature: Any) -> Any:
-        with interrupt_held_back():
-            with _WATCH.compiling():
-                made = plain(signature)
-            _WATCH.note(kernel, signature)
+        with _WATCH.compiling():
+            made = plain(signature)
+        _WATCH.note(kernel, signature)
         return made
 
-    return compile_or_load
+    return functools.wraps(plain)(lambda signature: uninterrupted(compile_or_load, signature))
 
 
 def so_far() -> Compiled:
@@ -136,13 +144,10 @@ def so_far() -> Compiled:
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
     """Tell of all that is compiled meanwhile, by whichever thread, in one line at the end."""
-    holds = False
+    holder = object()
     try:
-        with interrupt_held_back(), _WATCH.lock:
-            _WATCH.holders += 1
-            holds = True
+        uninterrupted(_WATCH.wait_for, holder)
         yield
     finally:
-        with interrupt_held_back(), _WATCH.lock:
-            _WATCH.holders -= holds
+        uninterrupted(_WATCH.wait_no_more, holder)
         _WATCH.tell()

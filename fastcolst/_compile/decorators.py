@@ -18,7 +18,7 @@ from fastcolst._compile.cache import warn_uncached
 from fastcolst._compile.compile_log import watched
 from fastcolst._compile.digest import PACKAGE
 from fastcolst._compile.flags import EXACT, FLAGS, INLINED, PART, PLAIN, SWITCHED, WHOLE
-from fastcolst._compile.interrupts import interrupt_held_back
+from fastcolst._compile.interrupts import uninterrupted
 
 __all__ = [
     "COMPILER_LOCK",
@@ -75,8 +75,7 @@ def helper(function: F) -> F:
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        with interrupt_held_back():  # here Numba compiles without a word of ours, and passes generators
-            return compiled(*arguments)
+        return uninterrupted(compiled, *arguments)  # which may compile, or pass a generator
 
     overload_in_kernels(call, lambda *_: function)
     return call  # type: ignore[return-value]

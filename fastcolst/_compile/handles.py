@@ -9,7 +9,7 @@ from numba import types
 from numba.experimental import structref
 
 from fastcolst._compile.decorators import kernel, overload_in_kernels
-from fastcolst._compile.interrupts import interrupt_held_back
+from fastcolst._compile.interrupts import uninterrupted
 
 __all__ = ["Agent", "HandleType", "handle", "make_agent", "shared_fields", "slot"]
 
@@ -30,6 +30,9 @@ class Agent(structref.StructRefProxy):  # type: ignore[misc]
     """
 
     __slots__ = ()
+
+    _numba_type_ = structref.StructRefProxy._type
+    """The slot itself: Numba drops what is raised in its property, as by a Ctrl-C, and takes it for no type."""
 
 
 structref.register(AgentType)
@@ -155,5 +158,4 @@ def make_agent(rule: Any, state: Any, rng: Any) -> Any:
     """The handle by which kernels know a rule, a state and the generator that a policy draws from."""
     if numba.config.DISABLE_JIT:
         return _PlainAgent(rule, state, rng)
-    with interrupt_held_back():
-        return _agent(rule, state, rng)
+    return uninterrupted(_agent, rule, state, rng)  # for the generator's sake

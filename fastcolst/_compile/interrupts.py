@@ -5,49 +5,80 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` makes enumerations of all it is told, in 16 us
 import contextlib
 import os
+from collections.abc import Callable
 from signal import SIGINT
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["interrupt_held_back"]
+__all__ = ["uninterrupted"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class interrupt_held_back:  # noqa: N801 - a context manager, read like a function
-    """Let what a Ctrl-C raises, as a rule a KeyboardInterrupt, come up at the end.
+def uninterrupted(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Call, and let what a Ctrl-C raises meanwhile, as a rule a KeyboardInterrupt, come up at the end.
 
     Numba, LLVM and locks that are written in Python do not outlive an exception at any line: kernels are left without
     code, whose call is a crash, and locks stay held. Nor does what passes a NumPy Generator to a kernel: it asks
     ``ctypes`` for the generator's functions, and does not look whether it answered.
 
-    The handler of the signal, whichever it is, is called as the signal comes. In other threads than the main one, which
-    are never interrupted, nothing is done.
+    The signal's handler, whichever Python has, is called as the signal comes. A handler that C code has set in its
+    place is lost, since Python does not see it. Nothing is held back in other threads than the main one, which are
+    never interrupted, of other signals, or once a handler has set another one. 2 us.
     """
+    handler = _signal.getsignal(SIGINT)
+    if not callable(handler):
+        return call(*arguments, **options)
+    holder = _Holder(handler)
+    try:
+        with contextlib.suppress(ValueError):  # not the main thread
+            _signal.signal(SIGINT, holder)
+        return call(*arguments, **options)
+    finally:
+        try:
+            holder.end()
+        finally:  # what another signal raises may have cut the first attempt short
+            holder.end()
+        holder.come_up()
 
-    __slots__ = ("handler", "raised")
 
-    def __enter__(self) -> None:
-        self.handler: Any = _signal.getsignal(SIGINT)
-        self.raised: list[BaseException] = []
-        if callable(self.handler):
-            with contextlib.suppress(ValueError):  # not the main thread
-                _signal.signal(SIGINT, self._call)
+class _Holder:
+    """A handler that calls the one whose place it takes, and keeps what that raises."""
 
-    def __exit__(self, *_: object) -> None:
-        if _signal.getsignal(SIGINT) == self._call:
-            _signal.signal(SIGINT, self.handler)
-        if self.raised:
-            raise self.raised[0]
+    __slots__ = ("handler", "is_over", "raised")
 
-    def _call(self, number: int, frame: FrameType | None) -> None:
+    def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
+        self.handler = handler
+        self.raised: BaseException | None = None
+        self.is_over = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.is_over:  # somebody kept this handler, and has set it again
+            self.handler(number, frame)
+            return
         try:
             self.handler(number, frame)
         except BaseException as error:  # noqa: BLE001 - to be raised later, whatever it is
-            self.raised.append(error)
+            self.raised = error
+
+    def end(self) -> None:
+        if _signal.getsignal(SIGINT) is self:
+            _signal.signal(SIGINT, self.handler)
+        self.is_over = True
+
+    def come_up(self) -> None:
+        error, self.raised = self.raised, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # else it would hold its own traceback, with all that was interrupted
 
 
 def _let_go() -> None:
     """In a process that was forked meanwhile, as workers are: nobody there would come to the end."""
-    while isinstance(holder := getattr(_signal.getsignal(SIGINT), "__self__", None), interrupt_held_back):
+    while isinstance(holder := _signal.getsignal(SIGINT), _Holder):
         _signal.signal(SIGINT, holder.handler)
 
 

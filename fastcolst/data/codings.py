@@ -249,6 +249,12 @@ def _found(
             f"{told}; these are values of columns {pair[0]} and {pair[1]}: items={list(pair)} "
             f"(--items {shlex.join(pair)}) is wanted"
         )
+    if strangers := _strangers(seen, sides):
+        raise ValueError(
+            f"{told}; no item is called {' or '.join(map(_shown, strangers))}. Names of items are wanted there; or, "
+            f"where it is a tie, coding={{{_shown(strangers[0])}: 0.5}} (--coding '{strangers[0]}=0.5'); or "
+            "coding='names' with drop_unknown=True (--coding names --drop-unknown), which leaves such rows out"
+        )
     may_be_names = _as_names(seen, column, sides) is not None
     wanted = _wanted(seen, " or coding='names', where they are items," if may_be_names else "")
     raise ValueError(f"{told}, which may be read in more than one way. {wanted}")
@@ -394,6 +400,17 @@ def _as_names(seen: _Seen, column: Column, sides: Sides) -> NDArray[np.float64] 
     found = _with_names(seen.shares(_tie), column, sides.items)
     is_number = not any(isinstance(value, str) for value in seen.present)
     return None if is_number and np.isinf(found).any() else found
+
+
+def _strangers(seen: _Seen, sides: Sides) -> list[Value]:
+    """The outcomes that are neither items nor ties, where items have most of the rows and are no mere numbers."""
+    names = _names_of(sides.items) if sides.items is not None else set()
+    counts = dict(zip(seen.values, seen.counts.tolist(), strict=True))
+    named = {value: n for value, n in counts.items() if value in names}
+    strange = {value: n for value, n in counts.items() if n and value not in named and _tie(value) != 0.5}
+    if not any(isinstance(value, str) for value in named) or sum(strange.values()) >= sum(named.values()):
+        return []
+    return list(strange)[:MOST_SHOWN]
 
 
 def _names_of(items: tuple[Column, Column]) -> set[Value]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._blas import one_thread
+from fastcolst._blas import on_one_thread
 from fastcolst._compile import helper
 from fastcolst.comparison import cdf
 from fastcolst.estimation.history import History
@@ -124,21 +124,26 @@ def odds(evidence: TestedEvidence) -> float:
     ----------
     Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic bandits, theorem 1.
     """
-    from scipy.linalg import solve_triangular  # a tenth of a second, which a short life need not pay
-
     test, d, largest = evidence.calibration, len(evidence.theta), 0.0
     for k, end in enumerate((evidence.factor, test.starts[0])):
         if test.sizes[k] > 0:
-            start, (squares, curvatures) = test.starts[k], test.spreads[k]
-            phi = max(1.0, squares / max(curvatures, 1e-300))
-            with one_thread(d):
-                grown = solve_triangular(end, start.T, trans=1, lower=True, check_finite=False)
-                spread = phi * (grown.T @ grown)  # phi S_0 H S_0'
-                diagonal = spread.reshape(-1)[:: d + 1]
-                diagonal *= 1.0 + SHARE_TOLERANCE * d  # lest rounding make it indefinite for Cholesky
-                diagonal += PRIOR - phi
-                lower = np.linalg.cholesky(spread)
-                along = solve_triangular(lower, start @ test.scores[k], lower=True, check_finite=False)
-            determinant = 2.0 * float(np.log(lower.diagonal()).sum()) - d * math.log(PRIOR)
-            largest = max(largest, float(along @ along) - determinant)
+            window = test.starts[k], end, test.spreads[k], test.scores[k]
+            largest = max(largest, on_one_thread(d, _odds_of_window, *window))
     return largest
+
+
+def _odds_of_window(start: Any, end: Any, spreads: Any, score: Any) -> float:
+    """The same for one window, from S_0, S, the sums of s^2 and w, and g."""
+    from scipy.linalg import solve_triangular  # a tenth of a second, which a short life need not pay
+
+    d, (squares, curvatures) = len(score), spreads
+    phi = max(1.0, squares / max(curvatures, 1e-300))
+    grown = solve_triangular(end, start.T, trans=1, lower=True, check_finite=False)
+    spread = phi * (grown.T @ grown)  # phi S_0 H S_0'
+    diagonal = spread.reshape(-1)[:: d + 1]
+    diagonal *= 1.0 + SHARE_TOLERANCE * d  # lest rounding make it indefinite for Cholesky
+    diagonal += PRIOR - phi
+    lower = np.linalg.cholesky(spread)
+    along = solve_triangular(lower, start @ score, lower=True, check_finite=False)
+    determinant = 2.0 * float(np.log(lower.diagonal()).sum()) - d * math.log(PRIOR)
+    return float(along @ along) - determinant

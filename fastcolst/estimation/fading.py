@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._blas import one_thread
+from fastcolst._blas import on_one_thread
 from fastcolst.estimation.history import ROWS, History
 
 __all__ = ["faded_factor", "faded_history", "scales_of"]
@@ -64,8 +64,10 @@ def faded_factor(factor: NDArray[np.float64], share: float, ridge: float) -> NDA
     """
     from scipy.linalg.lapack import dtrtri  # a tenth of a second, which policies that never forget need not pay
 
-    with one_thread(len(factor)):
+    def faded() -> NDArray[np.float64]:
         inner = (1.0 - share) * ridge * (factor @ factor.T)
         inner.reshape(-1)[:: len(factor) + 1] += share
         inverse, _ = dtrtri(np.linalg.cholesky(inner), lower=1)
         return np.ascontiguousarray(np.tril(inverse @ factor))
+
+    return on_one_thread(len(factor), faded)

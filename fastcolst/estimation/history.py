@@ -81,10 +81,19 @@ class History(NamedTuple):
         for b, number in enumerate(self.owned[: -(-size // ROWS)]):
             yield self.blocks[number, :, : min(ROWS, size - b * ROWS)]
 
-    def margins(self, direction: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
-        """z~'direction of all comparisons, up to 512 at a time. O(n d)."""
+    def margins(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+        """z~'direction of all comparisons, (n,). O(n d)."""
+        margins: NDArray[np.float64] = np.concatenate([np.empty(0), *(direction @ b[:-1] for b in self.filled())])
+        return margins
+
+    def gram_of(self, some: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Z'Z of some of the comparisons, (d, d), without weights. O(n d^2)."""
+        gram, start = np.zeros((self.blocks.shape[1] - 1,) * 2), 0
         for block in self.filled():
-            yield direction @ block[:-1]
+            end = start + block.shape[1]
+            rows, start = block[:-1, some[start:end]], end
+            gram += rows @ rows.T
+        return gram
 
     def grown(self, n_rows: int) -> Self:
         """The same history, or stack of histories, with room for so many comparisons more in each.

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._blas import one_thread
+from fastcolst._blas import on_one_thread
 from fastcolst._compile import plain
+from fastcolst.estimation.identification import known_directions
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.passes import pass_over
 from fastcolst.estimation.prediction import answers_are_few, predicted_error
@@ -23,6 +24,11 @@ __all__ = ["distance", "maximise", "solve"]
 
 NOTHING = np.empty((0, 0))
 """In place of an information that is not wanted."""
+
+SEPARATED_SHARE = 0.1
+"""Of the largest change of a margin by a step: answers whose margins change by less are not taken for separated."""
+MOST_PROJECTIONS = 4
+"""Of such a step, each of which may find more answers that are not separated."""
 
 SHORTEST_CUT = 0.1
 """The least share to which a step is cut back at once."""
@@ -83,15 +89,20 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
     """
     d = len(evidence.theta)
     is_rough = plain(answers_are_few)(objective.ridge, evidence.progress[()], d)
-    with one_thread(d), np.errstate(all="ignore"):
-        _solved(objective, settings, evidence, FEW_GOAL if is_rough else settings.goal * tolerance)
+    goal = FEW_GOAL if is_rough else settings.goal * tolerance
+    with np.errstate(all="ignore"):
+        on_one_thread(d, _solved, objective, settings, evidence, goal)
+        if evidence.progress["status"] == NOT_CONVERGED:  # from afar, where answers led that were separated
+            evidence.theta[:] = evidence.progress["warm"] = 0
+            on_one_thread(d, _solved, objective, settings, evidence, goal)
 
 
 def maximise(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> Array:
     """As :func:`solve` from theta alone, whatever is warm; returns M = H + mu D^2 before the last step, (d, d)."""
     evidence.progress["warm"] = 0
-    with one_thread(len(evidence.theta)), np.errstate(all="ignore"):
-        return _solved(objective, settings._replace(renew_after=0.0), evidence, settings.goal * tolerance)
+    cold, goal = settings._replace(renew_after=0.0), settings.goal * tolerance
+    with np.errstate(all="ignore"):
+        return on_one_thread(len(evidence.theta), _solved, objective, cold, evidence, goal)
 
 
 def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
@@ -273,30 +284,42 @@ def _ball_step(
 
 
 def _recedes(evidence: Evidence, step: Array) -> bool:
-    """True when the last step, tiny in standard errors, still moves margins and makes none of them smaller.
+    """True when the likelihood grows for ever along a direction: some comparisons are separated.
 
-    Such a direction shows that the likelihood grows for ever along it: some comparisons are separated. An inverse
-    iteration first frees it of the step's share along directions that the data do know. It is kept, since steps along
-    it die out once no information is left there, and tested again: an answer may have contradicted it.
+    The last step, tiny in standard errors, moves margins of separated answers by about as much as each other, for there
+    little information is left, and those of others hardly. So the part of it is looked at that does not move these
+    others at all. It is kept, since steps along it die out once no information is left there, and tested again: an
+    answer may have contradicted it.
 
-    O(d^2), and one more pass, O(n d), where there is such a step or direction.
+    O(n d) where there is such a step or direction, O(n d^2 + d^3) where the step moves some margins back.
     """
-    scales, kept, factor = evidence.features["scale"], evidence.features["recession"], evidence.factor
-    if _length(step, scales) >= 1e-2:
-        direction = (factor @ (scales * scales * step)) @ factor
-        length = _length(direction, scales)
-        if 0.0 < length < math.inf and _explains_for_ever(evidence, direction / length):
-            kept[:] = direction / length
+    scales, kept = evidence.features["scale"], evidence.features["recession"]
+    length = _length(step, scales)
+    if 1e-2 <= length < math.inf:
+        direction = _never_contradicted(evidence, step / length)
+        if direction is not None:
+            kept[:] = direction / _length(direction, scales)
             return True
-    return bool(kept.any()) and _explains_for_ever(evidence, kept)
+    return bool(kept.any()) and _moves_none_back(evidence.history.margins(kept))
 
 
-def _explains_for_ever(evidence: Evidence, direction: Array) -> bool:
-    """Whether going along a direction makes some margins larger and none smaller. O(n d)."""
-    smallest = largest = 0.0
-    for margins in evidence.history.margins(direction):
-        smallest, largest = min(smallest, margins.min()), max(largest, margins.max())
-    return bool(largest > 1e-2 and smallest >= -1e-6 * largest)
+def _never_contradicted(evidence: Evidence, direction: Array) -> Array | None:
+    """The part of a direction along which some margins grow and none shrinks, if that can be told."""
+    scales = evidence.features["scale"]
+    units = np.where(scales > 0.0, scales, 1.0)
+    for _ in range(MOST_PROJECTIONS):
+        margins = evidence.history.margins(direction)
+        if _moves_none_back(margins):
+            return direction
+        gram = evidence.history.gram_of(margins < SEPARATED_SHARE * margins.max())
+        _, unmoved = known_directions(gram / np.outer(units, units))
+        direction = (unmoved @ (unmoved.T @ (direction * units))) / units
+    return None
+
+
+def _moves_none_back(margins: Array) -> bool:
+    """Whether some margins grow and, but for rounding, none shrinks."""
+    return bool(margins.max() > 1e-2 and margins.min() >= -1e-9 * margins.max())
 
 
 def distance(theta: Array, exact: Array, penalised: Array) -> float:

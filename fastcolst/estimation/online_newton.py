@@ -196,7 +196,8 @@ def _note_the_ridge(memory: TestedEvidence) -> None:
     progress, scaled = memory.progress, memory.features["scale"] * memory.theta
     if progress["status"] == NOT_CONVERGED:
         return
-    if min((margins.min() for margins in memory.history.margins(memory.theta)), default=0.0) > 0.0:
+    margins = memory.history.margins(memory.theta)
+    if margins.size > 0 and margins.min() > 0.0:
         progress["status"] = SEPARATED
     else:
         progress["status"] = BOUNDARY if math.sqrt(scaled @ scaled) >= AUTO_RADIUS else INTERIOR

@@ -14,13 +14,12 @@ NumPy's: a choice from a set takes a person seconds, and choices of pairs pay no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._blas import one_thread
+from fastcolst._blas import on_one_thread
 from fastcolst.comparison import BradleyTerry, cdf, curvature, pdf, score
 from fastcolst.estimation.history import History
 from fastcolst.estimation.passes import pass_over
@@ -54,10 +53,17 @@ class PairsAndChoices(NamedTuple):
         """Rows that a pass touches, (1,)."""
         return self.pairs.size + len(self.choices.rows)
 
-    def margins(self, direction: Array) -> Iterator[Array]:
-        """z'direction of all pairs, up to 512 at a time, and of each chosen row with all others. O(n d)."""
-        yield from self.pairs.margins(direction)
-        yield _margins(self.choices, direction * self.scale)
+    def margins(self, direction: Array) -> Array:
+        """z'direction of all pairs, and of each chosen row with all others, (n,). O(n d)."""
+        return np.append(self.pairs.margins(direction), _others(self.choices) @ (-self.scale * direction))
+
+    def gram_of(self, some: NDArray[np.bool_]) -> Array:
+        """Z'Z of some of these, (d, d). O(n d^2)."""
+        n_pairs = int(self.pairs.size[0])
+        rows = self.scale * _others(self.choices)[some[n_pairs:]]
+        gram = self.pairs.gram_of(some[:n_pairs])
+        gram += rows.T @ rows
+        return gram
 
 
 @pass_over.register(PairsAndChoices)
@@ -65,20 +71,23 @@ def _(history: PairsAndChoices, objective: Any, theta: Array, gradient: Array, i
     n_wrong = pass_over(history.pairs, objective, theta, gradient, information)
     choices = history.choices
     unit = _unit(objective.model, objective.score)
-    with one_thread(len(choices.rows)):
+
+    def add() -> None:
         found = likelihood_at(choices, theta)
-        gradient += unit * scores_of(choices, found).sum(axis=0)
+        np.add(gradient, unit * scores_of(choices, found).sum(axis=0), out=gradient)
         if information.size:
-            information += unit * information_at(choices, found)
-    return n_wrong + int(np.count_nonzero(_margins(choices, theta) <= 0.0))
+            np.add(information, unit * information_at(choices, found), out=information)
+
+    on_one_thread(len(choices.rows), add)
+    return n_wrong + int(np.count_nonzero(_others(choices) @ theta >= 0.0))
 
 
-def _margins(choices: Choices, theta: Array) -> Array:
-    """Margins of what was chosen over what was not."""
+def _others(choices: Choices) -> Array:
+    """The rows that were not chosen, less the chosen one each."""
     is_other = np.ones(len(choices.rows), np.bool_)
     is_other[choices.starts] = False
-    margins: Array = -(choices.features[is_other] @ theta)
-    return margins
+    others: Array = choices.features[is_other]
+    return others
 
 
 def _unit(model: BradleyTerry, kind: int) -> float:
@@ -115,8 +124,7 @@ def count_leverage(memory: Any, choices: Choices) -> None:
 
     The largest n z'H^-1 z bounds how margins move with theta; see :mod:`fastcolst.estimation.prediction`. O(n d^2).
     """
-    with one_thread(len(choices.rows)):
-        whitened = np.matmul(choices.features, memory.factor.T)  # after an operator Ctrl-C would come too late
+    whitened = on_one_thread(len(choices.rows), np.matmul, choices.features, memory.factor.T)
     largest = memory.progress["learned"] * float((whitened**2).sum(axis=1).max())
     memory.progress["leverage"] = max(float(memory.progress["leverage"]), largest)
 
@@ -150,9 +158,13 @@ def newton_step(model: Any, kind: int, memory: Any, contrasts: Array, weight: fl
 
     O(d^3 + m d^2 + m^3).
     """
+    return on_one_thread(len(memory.theta), _newton_step, model, kind, memory, contrasts, weight)
+
+
+def _newton_step(model: Any, kind: int, memory: Any, contrasts: Array, weight: float) -> bool:
     from scipy.linalg import solve_triangular  # a tenth of a second, which pairs need not pay
 
-    with one_thread(len(memory.theta)), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         whitened = contrasts @ memory.factor.T
         q = whitened @ whitened.T
         found = implicit_slopes(model, kind, contrasts @ memory.theta, q, weight) if np.isfinite(q).all() else None

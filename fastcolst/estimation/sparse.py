@@ -6,7 +6,6 @@ its wins and losses, so that a million battles are at most 44,850.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -39,13 +38,23 @@ class SparseHistory(NamedTuple):
         starts, columns = (np.asarray(part, np.int64) for part in (matrix.indptr, matrix.indices))
         return cls(starts, columns, matrix.data, won, lost, np.array([len(won)]))
 
-    def margins(self, direction: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    def margins(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
         """z~'direction of all comparisons: of those that the first won, then of those that it lost. O(p)."""
         rows = np.repeat(np.arange(len(self.won)), np.diff(self.starts))
-        along = np.bincount(rows, self.values * direction[self.columns], len(self.won)).astype(np.float64)
-        for signed in (along[self.won > 0.0], -along[self.lost > 0.0]):
-            if signed.size > 0:
-                yield signed
+        along = np.bincount(rows, self.values * direction[self.columns], len(self.won))
+        return np.append(along[self.won > 0.0], -along[self.lost > 0.0])
+
+    def gram_of(self, some: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Z'Z of some of these, (d, d)."""
+        from scipy.sparse import csr_matrix  # loaded where there is a sparse history
+
+        counts = np.zeros((2, len(self.won)))
+        n_won = int(np.count_nonzero(self.won > 0.0))
+        counts[0, self.won > 0.0], counts[1, self.lost > 0.0] = some[:n_won], some[n_won:]
+        rooted = self.values * np.repeat(np.sqrt(counts.sum(axis=0)), np.diff(self.starts))
+        rows = csr_matrix((rooted, self.columns, self.starts))
+        gram: NDArray[np.float64] = (rows.T @ rows).toarray()
+        return gram
 
 
 @pass_over.register(SparseHistory)

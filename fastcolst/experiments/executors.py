@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -19,7 +19,7 @@ from typing import Any
 
 from fastcolst._callers import warn_caller
 from fastcolst._checks import brief
-from fastcolst._compile import interrupt_held_back
+from fastcolst._compile import uninterrupted
 from fastcolst.experiments.cells import Cell, Outcome, Task, Work, compute_cells, warm
 from fastcolst.experiments.progress import Progress
 from fastcolst.experiments.simulation import POLL_SECONDS
@@ -76,17 +76,20 @@ def run_on(
     waiting: dict[Future[list[Outcome]], list[Cell]] = {}
     finished: SimpleQueue[Future[list[Outcome]]] = SimpleQueue()
     warned: set[tuple[int, int]] = set()
+
+    def hand_out(cells: list[Cell]) -> None:
+        future = executor.submit(compute, work.task(cells))
+        waiting[future] = cells
+        future.add_done_callback(finished.put)
+
     try:
         while True:
             for cells in islice(parts, ahead - len(waiting)):
-                with interrupt_held_back():  # else locks of the executor and its futures might stay held
-                    future = executor.submit(compute, work.task(cells))
-                    waiting[future] = cells
-                    future.add_done_callback(finished.put)
+                _in_one_piece(executor, hand_out, cells)
             if not waiting:
                 return
             future = _next(finished, bar)
-            if (failure := future.exception()) is not None:  # `result` takes one that counts as false for none
+            if (failure := future.exception()) is not None:  # `result` overlooks errors whose truth value is false
                 raise failure
             found = list(zip(waiting[future], future.result(), strict=True))
             for cell, outcome in found:
@@ -94,17 +97,32 @@ def run_on(
                 bar.advance()
             del waiting[future]
             for cell, outcome in found:
-                if outcome.trouble and (cell.scenario, cell.policy) not in warned:
-                    warned.add((cell.scenario, cell.policy))
-                    where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
-                    warn_caller(f"scenario {where[0]!r}, policy {where[1]!r}: {outcome.trouble}")
+                _warn_once(store, cell, outcome.trouble, warned)
     except BaseException as error:
         with contextlib.suppress(KeyboardInterrupt):  # a second one: what is not kept yet is computed again
-            _give_up(store, waiting)
+            _give_up(executor, store, waiting)
         clearer = _clearer(error, store.state)
         if clearer is None:
             raise
         raise clearer from error
+
+
+def _warn_once(store: Store, cell: Cell, trouble: str, warned: set[tuple[int, int]]) -> None:
+    if trouble and (cell.scenario, cell.policy) not in warned:
+        warned.add((cell.scenario, cell.policy))
+        where = store.manifest.scenarios[cell.scenario]["label"], store.manifest.policies[cell.policy]
+        warn_caller(f"scenario {where[0]!r}, policy {where[1]!r}: {trouble}")
+
+
+def _in_one_piece(executor: Any, call: Callable[..., Any], *arguments: Any) -> None:
+    """Call, with Ctrl-C held back where the executor is the standard library's: else its locks might stay held.
+
+    Those of others may wait, or compute, in ``submit``.
+    """
+    if getattr(type(executor), "submit", None) in {ThreadPoolExecutor.submit, ProcessPoolExecutor.submit}:
+        uninterrupted(call, *arguments)
+    else:
+        call(*arguments)
 
 
 def _next(finished: SimpleQueue[Future[list[Outcome]]], bar: Progress) -> Future[list[Outcome]]:
@@ -115,11 +133,10 @@ def _next(finished: SimpleQueue[Future[list[Outcome]]], bar: Progress) -> Future
             bar.show()
 
 
-def _give_up(store: Store, waiting: Mapping[Future[list[Outcome]], list[Cell]]) -> None:
+def _give_up(executor: Any, store: Store, waiting: Mapping[Future[list[Outcome]], list[Cell]]) -> None:
     """Call off what has not begun, and keep what was finished meanwhile."""
-    with interrupt_held_back():
-        for future in waiting:
-            future.cancel()
+    for future in waiting:
+        _in_one_piece(executor, future.cancel)
     with contextlib.suppress(OSError):
         missing = set(store.missing())  # of a task that the error interrupted some cells are there
         for future, cells in waiting.items():

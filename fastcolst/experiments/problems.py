@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import check_memory, choice, count, feature_rows, looked_at, real_numbers, whole_number
-from fastcolst._compile import direct, interrupt_held_back, registered
+from fastcolst._compile import direct, registered, uninterrupted
 from fastcolst._registry import table_of
 from fastcolst.comparison import comparison_model
 from fastcolst.experiments.laws import Contexts, GivenContexts, InBall, OwnLaw, RoundAfterRound, fill_chunk
@@ -99,9 +99,12 @@ class Run:
         if self._fill is None:
             self._fill = direct(fill_chunk, *arguments)  # the types of later chunks are those of this one
         before = self._rounds
-        with interrupt_held_back():
+
+        def fill() -> None:
             self._fill(*arguments)
             self._rounds += n_rounds
+
+        uninterrupted(fill)  # for the generators' sake
         self._truth.evaluate(chunk, before)
         return chunk
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastcolst._checks import check_memory, count
-from fastcolst._compile import interrupt_held_back
+from fastcolst._compile import uninterrupted
 from fastcolst.comparison import comparison_model
 from fastcolst.data.log import Log, check_log
 from fastcolst.estimation.fit import fit
@@ -38,8 +38,8 @@ class ResampledRun:
         contexts = self._problem.arms(self._arms_rng, n_rounds)
         utilities = np.einsum("mnd,d->mn", contexts, self.theta)  # not BLAS, whose sums depend on its threads
         latent = np.empty(n_rounds)
-        with np.errstate(over="ignore"), interrupt_held_back():  # overflow is told of without the JIT alone
-            fill_latent(self._problem.comparison, self._outcomes_rng, latent)
+        with np.errstate(over="ignore"):  # of which only interpreted code warns
+            uninterrupted(fill_latent, self._problem.comparison, self._outcomes_rng, latent)  # for the generator's sake
         packed = np.ascontiguousarray(contexts.transpose(0, 2, 1))
         return Chunk(packed, utilities, utilities.max(axis=1), latent)
 

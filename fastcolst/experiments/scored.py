@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastcolst._checks import answer, feature_rows, number
-from fastcolst._compile import interrupt_held_back
+from fastcolst._compile import uninterrupted
 from fastcolst.comparison import comparison_model
 from fastcolst.experiments.laws import fill_latent
 from fastcolst.experiments.problems import CHUNK_BYTES, LARGEST_CHUNK
@@ -51,8 +51,8 @@ class ScoredRun:
         if self._comparison is None:
             return np.where(self._outcome_rng.random(n_rounds) < 0.5, COIN, -COIN)
         latent = np.empty(n_rounds)
-        with np.errstate(over="ignore"), interrupt_held_back():  # overflow is told of without the JIT alone
-            fill_latent(self._comparison, self._outcome_rng, latent)
+        with np.errstate(over="ignore"):  # of which only interpreted code warns
+            uninterrupted(fill_latent, self._comparison, self._outcome_rng, latent)  # for the generator's sake
         return self._scale * latent
 
 

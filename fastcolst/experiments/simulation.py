@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from fastcolst._checks import answer, as_array, brief, check_memory, count, entries, is_a, looked_at, whole_number
-from fastcolst._compile import interrupt_held_back, one_line
+from fastcolst._compile import one_line, uninterrupted
 from fastcolst._files import optional_import
 from fastcolst._version import __version__
 from fastcolst.experiments.players import Player, play_rounds, player_of
@@ -110,7 +110,8 @@ def simulate(  # noqa: PLR0917 - the order of the problem: who, what, how long, 
     Notes
     -----
     Kernels release the GIL, so threads run side by side. Memory does not grow with the horizon, apart from the
-    comparisons that ``MLE`` keeps, 8.1 (d + 1) bytes each. Ctrl-C is answered between two chunks, within a second.
+    comparisons that ``MLE`` keeps, 8.1 (d + 1) bytes each. Ctrl-C is answered between two chunks, within a second;
+    while a kernel is compiled, when that is done.
 
     A plain class is constructed for each run, with those of ``n_features``, ``n_arms``, ``horizon`` and ``rng`` (a
     NumPy Generator, the run's own) that its constructor names. A plain object is deep-copied for each run, and its
@@ -278,7 +279,7 @@ def _bar(total: int, wanted: bool) -> AbstractContextManager[Any]:
 
 def _play_on_threads(plan: Plan, records: list[Record], workers: int, bar: Any) -> list[Player]:
     """Play all runs, into their records; return the policies of the first, which may remember every comparison."""
-    waiting = iter(range(len(records)))  # no two threads are given the same by `next`
+    waiting = iter(range(len(records)))  # under the GIL no two threads get the same of `next`
     stop = threading.Event()
     ended: SimpleQueue[Future[list[Player]]] = SimpleQueue()  # the futures' own `wait` would leave locks held at Ctrl-C
 
@@ -292,35 +293,32 @@ def _play_on_threads(plan: Plan, records: list[Record], workers: int, bar: Any) 
             del policies  # before those of the next run, which may be as large
         return of_first_run
 
+    def begin() -> list[Future[list[Player]]]:
+        futures = [executor.submit(play) for _ in range(workers)]
+        for future in futures:
+            future.add_done_callback(ended.put)
+        return futures
+
     executor = ThreadPoolExecutor(workers, "fastcolst")
     try:
-        with interrupt_held_back():
-            futures = [executor.submit(play) for _ in range(workers)]
-            for future in futures:
-                future.add_done_callback(ended.put)
-        error = _watch(ended, workers, records, bar)
+        futures = uninterrupted(begin)  # else locks of the executor might stay held
+        _watch(ended, workers, records, bar)
     finally:  # after Ctrl-C or an error: runs at work stop at their next chunk
         stop.set()
         executor.shutdown(wait=True)
-    if error is not None:  # `result` takes one that counts as false for none
-        raise error
     return list(itertools.chain.from_iterable([future.result() for future in futures]))
 
 
-def _watch(
-    ended: SimpleQueue[Future[list[Player]]], workers: int, records: list[Record], bar: Any
-) -> BaseException | None:
-    """Wait for the threads to end, or for one to fail; return its error."""
-    pending, error = workers, None
-    while pending and error is None:
-        try:
-            error = ended.get(timeout=POLL_SECONDS).exception()
+def _watch(ended: SimpleQueue[Future[list[Player]]], pending: int, records: list[Record], bar: Any) -> None:
+    """Wait for so many threads to end, and raise the error of the first that fails."""
+    while pending:
+        with suppress(Empty):
+            error = ended.get(timeout=POLL_SECONDS).exception()  # `result` overlooks errors whose truth value is false
+            if error is not None:
+                raise error
             pending -= 1
-        except Empty:
-            pass
         if bar is not None:
             bar.update(sum(record.rounds_played for record in records) - bar.n)
-    return error
 
 
 def _result(plan: Plan, records: list[Record]) -> Result:

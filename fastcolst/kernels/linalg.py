@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._blas import one_thread
+from fastcolst._blas import on_one_thread
 from fastcolst._compile import as_written, helper
 
 __all__ = [
@@ -363,11 +363,14 @@ def inverse_factor(gram: NDArray[np.float64]) -> NDArray[np.float64] | None:
     scale = np.sqrt(squares)
     correlations = gram / scale
     correlations /= scale[:, np.newaxis]
-    with one_thread(len(gram)):  # LAPACK works in place on the transpose, whose upper triangle is our lower one
+
+    def inverted() -> NDArray[np.float64] | None:  # in place, on the transpose, whose upper triangle is our lower one
         upper, info = dpotrf(correlations.T, lower=0, clean=1, overwrite_a=1)
-        if info != 0:
-            return None
-        inverse: NDArray[np.float64] = dtrtri(upper, lower=0, overwrite_c=1)[0].T
+        return dtrtri(upper, lower=0, overwrite_c=1)[0].T if info == 0 else None
+
+    inverse = on_one_thread(len(gram), inverted)
+    if inverse is None:
+        return None
     if not np.square(inverse).sum(axis=0).max() < 1.0 / (SHARE_TOLERANCE * len(gram)):
         return None
     inverse /= scale

@@ -112,7 +112,7 @@ class Counting(Simulated):
         made = self._counted_state
         if made is None or made.matrices is not counted or made.base is not self._state:
             state = _replaced(self._state, self._matrices_of(self._state), counted)
-            made = self._counted_state = CountedState(counted, self._state, state, self._agent_with(state))
+            made = self._counted_state = CountedState(counted, self._state, state, self._agent_with(self._rule, state))
         return made
 
     # --- what happens to pairs ------------------------------------------------------------------------------

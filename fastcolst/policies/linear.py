@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from fastcolst._compile import plain
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.concavity import unkept_promise
 from fastcolst.estimation.memory import snapshot
-from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, n_kept, status
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, information, is_refreshed, n_kept, status
 from fastcolst.kernels.linalg import SHARE_TOLERANCE, inverse_factor
 from fastcolst.policies.answering import is_tiny
 from fastcolst.policies.columns import Features, Names, contexts_of, features_of, order_of
@@ -490,6 +491,9 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         row[0, 0] = 1.0
         twin = self._fresh(rng=0)
         twin._learn_log(row, np.ones(1), np.empty(1))
-        twin._refresh_estimate()
+        if is_refreshed(self._rule.estimator):  # whether or not it is due
+            twin._refresh(twin._state)
+            with contextlib.suppress(AttributeError):  # of an estimator that keeps no history
+                twin.audit()  # which computes the information, as refreshing does now and then
         twin.probability(*np.zeros((2, 1, self._n_inputs or 1)))
         self._warm_counting(row)

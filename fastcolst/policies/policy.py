@@ -394,9 +394,7 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
             self._end_interrupted()
             asked = self._pending.find_shown(duel)
             if asked is None:
-                raise ValueError(
-                    f"duel is {brief(duel)}, a self-duel, which does not wait for its answer; one that waits is wanted"
-                )
+                raise ValueError(f"duel is {brief(duel)}, a self-duel, which never waits; one that waits is wanted")
             self._give_up(asked)
 
     def pending_duels(self) -> list[PendingDuel]:
@@ -419,6 +417,7 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
         3
         """
         with self._lock:
+            self._end_interrupted()
             return self._pending.listed(self._chosen.item())
 
     @property
@@ -429,6 +428,9 @@ class Policy(Answering, Binding, Copied, Saved, Sets, Summarised):
     @property
     def pending(self) -> int:
         """Number of duels that wait for their answer; :meth:`pending_duels` lists them."""
+        if self._answering is not None:  # another thread learns an answer, or Ctrl-C stopped an update
+            with self._lock:
+                self._end_interrupted()
         return len(self._pending)
 
     @property

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastcolst._checks import LARGEST, brief, count, path_text
 from fastcolst._code import Code, own_code
-from fastcolst._compile import is_versioned
+from fastcolst._compile import is_versioned, uninterrupted
 from fastcolst._files import remove_leftovers, write_atomically
 from fastcolst._version import __version__
 from fastcolst.estimation.protocol import grows
@@ -152,7 +152,7 @@ class Saved(Counting):
         arrays |= {f"choices.{name}": value for name, value in choices.items()}
         arrays |= dict(arrays_of(self._state, "state")) | self._counted_arrays()
         file = io.BytesIO()
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        uninterrupted(np.savez, file, **arrays)  # type: ignore[arg-type]  # or the zip file's end is another error
         return file.getbuffer()
 
     def _own_code(self) -> Code:

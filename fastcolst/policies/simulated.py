@@ -72,21 +72,23 @@ class Simulated:
     """Whether pairs are still random for the sake of M: a copy of what the counters say, which is read faster."""
 
     def _start(self, rule: Any, state: Any) -> None:
-        """Go on with a state, which kernels know by a handle."""
-        self._rule = rule
-        self._state = state
-        self._agent = self._at_once = self._agent_with(state)
-        if self._alpha is not None:
-            self._at_once = make_agent(trusting(rule, self._alpha), state, self._rng)
-        self._counted_state = None
-        self._direct_choose = self._direct_learn = None  # made anew for the types of a new agent
-        self._answered = state.counters["answered"]
-        self._chosen = state.counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
+        """Go on with a state, which kernels know by a handle. Ctrl-C comes before all of it, or after.
 
-    def _agent_with(self, state: Any) -> Any:
+        For nothing is called between the assignments.
+        """
+        agent = at_once = self._agent_with(rule, state)
+        if self._alpha is not None:
+            at_once = make_agent(trusting(rule, self._alpha), state, self._rng)
+        counters = state.counters
+        self._rule, self._state = rule, state
+        self._agent, self._at_once, self._counted_state = agent, at_once, None
+        self._direct_choose = self._direct_learn = None  # made anew for the types of a new agent
+        self._answered = counters["answered"]
+        self._chosen = counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
+
+    def _agent_with(self, rule: Any, state: Any) -> Any:
         """What chooses with a state, and learns comparisons whose weight is known."""
-        rule = self._rule if self._alpha is None else trusting(self._rule, np.inf)
-        return make_agent(rule, state, self._rng)
+        return make_agent(rule if self._alpha is None else trusting(rule, np.inf), state, self._rng)
 
     @property
     def _n_inputs(self) -> int | None:

@@ -142,6 +142,7 @@ class Summarised(Simulated):
     def summary(self) -> Summary:
         """Rounds, duels and status, and the coefficients with their standard errors; a copy, which changes no more."""
         with self._lock:
+            self._end_interrupted()
             counters, theta, errors = self._state.counters, *self._coefficients()
             is_named = self._names is not None and len(theta) > 0 and self._map is None  # mapped features have no names
             return Summary(
@@ -167,6 +168,8 @@ class Summarised(Simulated):
         return self.summary()._repr_html_()
 
     if TYPE_CHECKING:  # what a policy has besides
+
+        def _end_interrupted(self) -> int: ...
 
         @property
         def status(self) -> str:

@@ -100,7 +100,9 @@ def strike(what: str, moments: str, folder: str) -> None:
     if what != "command":  # an import that an interrupt cut short is not for us to mend
         fc.CoLSTIM, fc.Scenario  # noqa: B018
     wanted = _copy(what, said, None)  # compiles
-    _copy(what, said, _Tracer(0, place))
+    assert wanted[0] == 0, wanted[1]
+    counted = _copy(what, said, _Tracer(0, place))
+    assert counted[0] == 0, counted[1]
     n_lines = int(place.read_text())
     print(json.dumps([130, "fastcolst: interrupted\n"] if what == "command" else wanted))
     for moment in json.loads(moments):
@@ -130,12 +132,13 @@ def _copy(what: str, said: Path, tracer: _Tracer | None) -> tuple[int, str]:
 
 
 def _become(said: Path) -> None:
-    """Write to a file all that is said, for two minutes at most."""
+    """Write to a file all that is said, for ten minutes at most."""
     descriptor = os.open(said, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
+    os.close(descriptor)
     faulthandler.enable()
-    signal.alarm(120)
+    signal.alarm(600)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
