@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._blas import eigh
 from fastcolst._checks import brief, check_memory, count, feature_rows, looked_at, plain_text, real_numbers
 from fastcolst.streams import entropy_of, generator
 
@@ -157,7 +158,7 @@ class LandmarkMap:
     def __init__(self, given: Nystroem) -> None:
         self._given = given
         whole = self._likeness(given.landmarks)
-        values, vectors = np.linalg.eigh((whole + whole.T) / 2.0)
+        values, vectors = eigh((whole + whole.T) / 2.0)
         firm = values > SMALLEST_SHARE * values[-1]
         if not firm.any():
             raise ValueError(f"kernel is {brief(given.kernel)}, whose matrix of the landmarks is 0; another is wanted")

@@ -191,10 +191,20 @@ def interrupted(call: Callable[[], object], after: int, files: Collection[str] =
     return False
 
 
-def signalled(call: Callable[[], object], number: int, after: int, path: str) -> bool:
-    """Call, and send a signal where Python has looked for one so many times in a file; whether there was such a place.
+@contextmanager
+def handled_by(number: int, handler: Any) -> Iterator[None]:
+    """A signal's handler for a while, whatever comes."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
-    It does so as a function begins, and after each call: between lines that call nothing no handler is run.
+
+def signalled(call: Callable[[], object], number: int, after: int, path: str) -> bool:
+    """Call, and send a signal at the end of so many calls and returns in a file; whether there are more of them.
+
+    Python looks for signals as a function begins and after each call: between lines that call nothing no handler runs.
     """
     places, profiling_before = 0, sys.getprofile()
 

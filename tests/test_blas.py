@@ -9,11 +9,11 @@ import threading
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401 - its BLAS as well
-from inside import signalled
+from inside import handled_by, signalled
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from fastcolst import _blas
-from fastcolst._blas import SMALL, on_one_thread
+from fastcolst._blas import SMALL, eigh, on_one_thread
 from fastcolst._compile import interrupts
 
 pytestmark = pytest.mark.either_lane
@@ -43,6 +43,14 @@ def test_large_matrices_are_worked_on_by_one_thread():
     assert n_threads() == {2}
 
 
+def test_eigenvalues_are_found_by_one_thread(monkeypatch):
+    found = []
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: found.append(n_threads()))
+    for d in (SMALL, SMALL + 1):
+        eigh(np.eye(d))
+    assert found == [{2}, {1}] and n_threads() == {2}
+
+
 def test_an_error_inside_gives_back_what_was():
     with pytest.raises(KeyError):
         on_one_thread(SMALL + 1, {}.pop, "missing")
@@ -62,16 +70,16 @@ def test_without_a_blas_to_be_found_nobody_is_inside(monkeypatch):
 
 @pytest.mark.parametrize("path", [_blas.__file__, interrupts.__file__])
 def test_an_interrupt_leaves_the_door_as_it_was(path):
-    before, last, came = signal.signal(signal.SIGINT, signal.default_int_handler), -1, True
+    last, came = -1, True
     while came:
         last += 1
-        try:
-            came = signalled(lambda: on_one_thread(SMALL + 1, n_threads), signal.SIGINT, last, path)
-        except KeyboardInterrupt:
-            others_find(2)
-        else:
-            assert not came, "the interrupt was lost"
-    signal.signal(signal.SIGINT, before)
+        with handled_by(signal.SIGINT, signal.default_int_handler):
+            try:
+                came = signalled(lambda: on_one_thread(SMALL + 1, n_threads), signal.SIGINT, last, path)
+            except KeyboardInterrupt:
+                others_find(2)
+            else:
+                assert not came, "the interrupt was lost"
     assert last > 10
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inside import signalled
+from inside import handled_by, signalled
 from numba.core import compiler
 from numba.experimental import structref
 
@@ -30,9 +30,8 @@ def interrupt() -> None:
 
 @pytest.fixture(autouse=True)
 def _as_in_a_program():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    with handled_by(signal.SIGINT, signal.default_int_handler):
+        yield
 
 
 @pytest.mark.jit
@@ -164,16 +163,16 @@ def test_what_other_signals_raise_leaves_the_handler_as_it_was():
     def alarm(*_):
         raise TimeoutError
 
-    before, last, came = signal.signal(signal.SIGALRM, alarm), -1, True
+    last, came = -1, True
     while came:
         last += 1
-        try:
-            came = signalled(lambda: uninterrupted(int), signal.SIGALRM, last, interrupts.__file__)
-        except TimeoutError:
-            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        else:
-            assert not came, "the alarm was lost"
-    signal.signal(signal.SIGALRM, before)
+        with handled_by(signal.SIGALRM, alarm):
+            try:
+                came = signalled(lambda: uninterrupted(int), signal.SIGALRM, last, interrupts.__file__)
+            except TimeoutError:
+                assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            else:
+                assert not came, "the alarm was lost"
     assert last > 10
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, sparse
 
 import fastcolst as fc
 from fastcolst import reference
@@ -20,9 +20,12 @@ from fastcolst.estimation.history import History
 from fastcolst.estimation.memory import rewind, snapshot
 from fastcolst.estimation.mle import objective_of
 from fastcolst.estimation.newton import distance, maximise, solve
+from fastcolst.estimation.plackett_luce import Choices
 from fastcolst.estimation.push import push
 from fastcolst.estimation.records import STATUSES as WORDS
 from fastcolst.estimation.records import Settings
+from fastcolst.estimation.sets import PairsAndChoices
+from fastcolst.estimation.sparse import SparseHistory
 
 pytestmark = pytest.mark.jit  # passes over thousands of comparisons take hours in plain Python
 
@@ -280,6 +283,36 @@ def test_answers_that_are_separated_along_an_oblique_direction_do_not_look_inter
     assert np.all(np.isfinite(policy.theta))
 
 
+def each_history(contrasts, wins):
+    """The same answers in each kind of history; a choice out of two is a pair that the first has won."""
+    m, d = contrasts.shape
+    signed = np.where(wins[:, np.newaxis], contrasts, -contrasts)
+    pairs = History.of(signed, np.ones(m))
+    yield pairs
+    yield SparseHistory.of(sparse.csr_array(contrasts), wins.astype(float), 1.0 - wins)
+    rows = np.stack([np.zeros((m, d)), -signed], axis=1).reshape(2 * m, d)  # less those of the chosen ones
+    places = np.arange(2 * m)
+    choices = Choices(rows / 2.0, places, places[::2], places[::2], np.ones(m), np.zeros(m, np.int64))
+    yield PairsAndChoices(History.of(signed[:0], np.ones(0)), choices, 2.0)
+
+
+def test_histories_have_the_same_margins_and_gram_matrices():
+    rng = np.random.default_rng(0)
+    contrasts = np.round(rng.normal(size=(1100, 6)), 1)
+    contrasts[:, -1] = 0.0
+    wins, direction, chosen = rng.random(1100) < 0.5, rng.normal(size=6), rng.random(1100) < 0.5
+    signed = np.where(wins[:, np.newaxis], contrasts, -contrasts)
+    for history in each_history(contrasts, wins):
+        margins = history.margins(direction)
+        order = np.argsort(margins, kind="stable"), np.argsort(signed @ direction, kind="stable")
+        np.testing.assert_allclose(margins[order[0]], (signed @ direction)[order[1]], rtol=1e-12)
+        selected = np.empty(1100, np.bool_)
+        selected[order[0]] = chosen[order[1]]
+        expected = contrasts[chosen].T @ contrasts[chosen]
+        np.testing.assert_allclose(history.gram_of(selected), expected, rtol=1e-12, atol=1e-9)
+        assert not history.gram_of(np.zeros(1100, np.bool_)).any()
+
+
 def are_separated(signed):
     """By a linear program: whether along some direction of theta some margins grow and none shrinks."""
     found = optimize.linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1.0, 1.0))
@@ -288,16 +321,17 @@ def are_separated(signed):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    ("n_items", "comparison", "tolerance", "weights"),
+    ("n_items", "comparison", "tolerance", "weights", "radius"),
     [
-        (3, "thurstone", 1e-2, [1.0]),
-        (4, "bradley-terry", 0.1, [0.1, 1.0]),
-        (5, "exponential", 1e-2, [1.0]),
-        (10, "bradley-terry", 1e-2, [1.0]),
+        (3, "thurstone", 1e-2, [1.0], "auto"),
+        (4, "bradley-terry", 0.1, [0.1, 1.0], "auto"),
+        (4, "bradley-terry", 1e-3, [0.1, 1.0], None),
+        (5, "exponential", 1e-2, [1.0], "auto"),
+        (10, "bradley-terry", 1e-2, [1.0], "auto"),
     ],
 )
 def test_separated_battles_between_few_items_never_look_interior_nor_others_separated(
-    n_items, comparison, tolerance, weights
+    n_items, comparison, tolerance, weights, radius
 ):
     """Some items have beaten each other, others have always won: the last step moves the margins of all of them."""
     rng, counts = np.random.default_rng(n_items), Counter()
@@ -306,24 +340,77 @@ def test_separated_battles_between_few_items_never_look_interior_nor_others_sepa
         pairs = rng.permuted(np.tile(np.arange(n_items), (n, 1)), axis=1)[:, :2]
         contrasts = np.eye(n_items)[pairs[:, 0]] - np.eye(n_items)[pairs[:, 1]]
         wins = rng.random(n) < fc.BradleyTerry().cdf(contrasts @ (2.0 * rng.normal(size=n_items)))
-        policy = fc.CoLSTIM(n_items, comparison=comparison, estimator=fc.MLE(tolerance), exploration_rounds=0)
+        estimator = fc.MLE(tolerance, radius=radius)
+        policy = fc.CoLSTIM(n_items, comparison=comparison, estimator=estimator, exploration_rounds=0)
         policy.learn(contrasts, np.zeros_like(contrasts), outcomes=wins, weights=rng.choice(weights, size=n))
         separated = are_separated(np.where(wins[:, np.newaxis], contrasts, -contrasts))
         wanted = {"separated", "boundary"} if separated else {"interior"}
         assert policy.estimate_status in wanted, (contrasts, wins)
         counts[separated] += 1
-    assert min(counts.values()) >= 3
+    assert min(counts[True], counts[False]) >= 3
+
+
+SEPARATED = {
+    "by one that leads far out": [[0, 2], [1, 1], [-1, -1]],
+    "by one that moves a hundred times more": [[-1.14, 0.01], [1.7, 0.6], [1.14, -0.01]],
+    "in four dimensions": [
+        [2, 0, 2, -1], [-0.5, -2, 0, 1], [0, -2, 1, -0.5], [0, 0, 1, 0], [0, 0, -2, 0], [0, 2, 0, -2], [0.5, 0.5, -2, 0]
+    ],
+    "by short ones as well": [[-0.06, 0.05, 0.94], [0, 0, -0.38], [0, 0, 2.05], [-1.02, 0.9, -0.26]],
+    "against features that are large together": [[1e3, 1e3], [-1e3, -1e3], [1, -1], [1, -1]],
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_from_where_separated_answers_led_one_that_contradicts_them_leads_back():
-    rng = np.random.default_rng(2836)
-    policy = fc.CoLSTIM(5, estimator=fc.MLE(1e-6, radius=None), exploration_rounds=0)
-    contrasts = rng.normal(size=(40, 5))
-    for n in range(1, 41):
-        policy.learn_and_predict(contrasts[:n], np.ones(n))
-    policy.learn_and_predict(-contrasts, np.ones(40))
-    assert policy.estimate_status == "interior" and policy.audit() <= 1e-6
+@pytest.mark.parametrize("comparison", ["bradley-terry", "thurstone", "exponential"])
+@pytest.mark.parametrize("winners", SEPARATED.values(), ids=SEPARATED)
+def test_separated_answers_never_look_interior_in_whatever_order_they_come(winners, comparison):
+    rng, winners = np.random.default_rng(0), np.array(winners, float)
+    assert are_separated(winners)
+    for tolerance in (1e-1, 1e-2, 1e-6):
+        for radius in ("auto", None):
+            for _ in range(10):
+                rows = rng.permutation(winners)
+                estimator = fc.MLE(tolerance, radius=radius)
+                policy = fc.CoLSTIM(winners.shape[1], comparison=comparison, estimator=estimator, exploration_rounds=0)
+                policy.learn_and_predict(rows, np.ones(len(rows)))
+                wanted = {"separated"} if radius is None else {"separated", "boundary"}
+                assert policy.estimate_status in wanted, (tolerance, radius, rows, policy.theta)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("spread", [0.0, 2.0])
+def test_what_is_separated_does_not_depend_on_scales(scale, spread):
+    """Of the noise, and of the contrasts that are separated along a direction of which nobody else tells."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+        contrasts = rng.normal(size=(40, 4))
+        contrasts[:, 0] = 0.0
+        wins = rng.random(40) < fc.BradleyTerry().cdf(contrasts[:, 1] - contrasts[:, 2])
+        wins[:10], contrasts[:10] = True, np.exp(spread * rng.normal(size=(10, 1))) * [1.0, 0.0, 0.0, 0.0]
+        model = fc.BradleyTerry(scale=scale)
+        policy = fc.CoLSTIM(4, comparison=model, estimator=fc.MLE(1e-2, radius=None), exploration_rounds=0)
+        policy.learn(contrasts @ turn, np.zeros_like(contrasts), outcomes=wins)
+        assert policy.estimate_status == "separated", seed
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("comparison", "winners"),
+    [("exponential", [[-3.9], [0.1], [4.5]]), ("bradley-terry", [[-0.8, -1.1], [-0.3, 1.8], [0.3, 0.4], [0.4, -1.0]])],
+)
+def test_where_separated_answers_led_far_out_a_failing_search_begins_again_from_zero(comparison, winners):
+    winners = np.array(winners)
+    policy = fc.CoLSTIM(winners.shape[1], comparison=comparison, estimator=fc.MLE(1e-4, radius=None))
+    statuses = []
+    for row in winners:
+        policy.learn_and_predict([row], [1.0])
+        policy._refresh_estimate()
+        statuses.append(policy.estimate_status)
+    assert statuses == ["separated"] * (len(winners) - 2) + ["interior"] * 2
+    assert policy.audit() <= 1e-4
 
 
 def test_answers_to_three_contrasts_only():

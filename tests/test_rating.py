@@ -565,6 +565,15 @@ def test_sparse_features_that_are_no_items():
     assert counts.comparisons == 580 and counts.names[8:] == ("x",)
 
 
+@pytest.mark.filterwarnings("ignore:status 'separated'")
+def test_separated_answers_of_which_none_has_the_last_feature():
+    names = ["a", "b", "c", "d"]
+    pairs, won = [("a", "b"), ("b", "a"), ("a", "c"), ("b", "c")] * 3, [True] * 12
+    found = fc.fit(one_hot(pairs, names), won, names=names, radius=None)
+    other = fc.fit(sparse.csr_array(one_hot(pairs, names)), won, names=names, radius=None)
+    assert found.status == other.status == "separated"
+
+
 def test_whatever_becomes_compressed_rows_is_sparse():
     class Places:
         """Contrasts by the places of their entries, which would be too many numbers written out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -448,19 +449,21 @@ def test_ctrl_c_is_answered_within_a_second():
     assert elapsed < (3.0 if JIT else 10.0)  # a second, and the interpreter's own end on a busy machine
 
 
-def test_an_error_that_counts_as_false_stops_the_other_threads(monkeypatch):
-    class EmptyError(RuntimeError):
-        def __len__(self):
-            return 0
+class EmptyError(RuntimeError):
+    def __len__(self):
+        return 0
 
+
+@pytest.mark.parametrize("error", [EmptyError, queue.Empty])
+def test_an_error_that_counts_as_false_or_is_a_queues_own_stops_the_other_threads(error, monkeypatch):
     def play(plan, run, record, stop):
         if run == 0:
-            raise EmptyError
+            raise error
         assert stop.wait(30)
         return {}
 
     monkeypatch.setattr(simulation, "play_run", play)
-    with pytest.raises(EmptyError):
+    with pytest.raises(error):
         fc.simulate({"Random": fc.UniformPairs()}, fc.Scenario.hard(n_arms=3, n_features=2), 10, runs=9, threads=2)
 
 

@@ -250,10 +250,13 @@ def _found(
             f"(--items {shlex.join(pair)}) is wanted"
         )
     if strangers := _strangers(seen, sides):
+        first, more = strangers[0], len(strangers) - MOST_SHOWN
+        called = " or ".join(map(_shown, strangers[:MOST_SHOWN])) + (f" or {more:,} names more" if more > 0 else "")
+        option = shlex.join(["--coding", f"{first if isinstance(first, str) else _shown(first)}=0.5"])
         raise ValueError(
-            f"{told}; no item is called {' or '.join(map(_shown, strangers))}. Names of items are wanted there; or, "
-            f"where it is a tie, coding={{{_shown(strangers[0])}: 0.5}} (--coding '{strangers[0]}=0.5'); or "
-            "coding='names' with drop_unknown=True (--coding names --drop-unknown), which leaves such rows out"
+            f"{told}; no item is called {called}. Names of items are wanted there; or, where it is a tie, "
+            f"coding={{{_shown(first)}: 0.5}} ({option}); or coding='names' with drop_unknown=True (--coding names "
+            "--drop-unknown), which leaves such rows out"
         )
     may_be_names = _as_names(seen, column, sides) is not None
     wanted = _wanted(seen, " or coding='names', where they are items," if may_be_names else "")
@@ -410,7 +413,7 @@ def _strangers(seen: _Seen, sides: Sides) -> list[Value]:
     strange = {value: n for value, n in counts.items() if n and value not in named and _tie(value) != 0.5}
     if not any(isinstance(value, str) for value in named) or sum(strange.values()) >= sum(named.values()):
         return []
-    return list(strange)[:MOST_SHOWN]
+    return list(strange)
 
 
 def _names_of(items: tuple[Column, Column]) -> set[Value]:

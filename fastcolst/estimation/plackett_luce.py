@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastcolst._blas import eigh
+
 __all__ = ["TIES", "Choices", "information_at", "likelihood_at", "maximum", "scores_of", "shares_of", "stages_of"]
 
 Array = NDArray[np.float64]
@@ -178,7 +180,7 @@ def maximum(choices: Choices, ridge: Array, known: Array) -> tuple[Array, Likeli
     for n_steps in range(1, MOST_STEPS + 1):
         information = information_at(choices, found)
         gradient = known.T @ (scores_of(choices, found).sum(axis=0) - ridge * theta)
-        values, vectors = np.linalg.eigh(known.T @ (information + np.diag(ridge)) @ known)
+        values, vectors = eigh(known.T @ (information + np.diag(ridge)) @ known)
         along = vectors.T @ gradient
         with np.errstate(divide="ignore", invalid="ignore"):
             way = np.where(values > 0.0, along / values, 0.0)

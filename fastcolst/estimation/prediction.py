@@ -44,11 +44,12 @@ from typing import Any
 
 import numpy as np
 
-from fastcolst._blas import SMALL
 from fastcolst._compile import helper
 
-__all__ = ["answers_are_few", "pass_is_due", "predicted_error"]
+__all__ = ["FEW_FEATURES", "answers_are_few", "pass_is_due", "predicted_error"]
 
+FEW_FEATURES = 48
+"""So many have answers enough from the start, as a rule."""
 FEW_PER_FEATURE = 5
 """Answers for each of many features up to which the likelihood has no maximum of its own, or hardly one."""
 
@@ -58,7 +59,7 @@ def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[floa
     """Distance from the maximum in standard errors, and the part of it that kappa is multiplied by. O(1)."""
     third = progress.moved * (progress.reach + 0.5 * progress.from_built)
     error = progress.remaining + progress.kappa * third + progress.lag
-    scarcity = n_features / max(progress.learned, 1) if n_features > SMALL else 0.0
+    scarcity = n_features / max(progress.learned, 1) if n_features > FEW_FEATURES else 0.0
     if progress.returned > (settings.most_returned + 3.0 * scarcity) * progress.walked:
         error = np.inf
     return float((settings.safety + 2.0 / n_features + scarcity) * error), float(third)
@@ -67,7 +68,7 @@ def predicted_error(settings: Any, progress: Any, n_features: int) -> tuple[floa
 @helper
 def answers_are_few(ridge: float, progress: Any, n_features: int) -> bool:
     """Whether answers are so few for many features that, without a ridge, theta is followed by pushes alone. O(1)."""
-    return bool(ridge == 0.0 and n_features > SMALL and progress.learned < FEW_PER_FEATURE * n_features)
+    return bool(ridge == 0.0 and n_features > FEW_FEATURES and progress.learned < FEW_PER_FEATURE * n_features)
 
 
 @helper

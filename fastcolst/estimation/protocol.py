@@ -52,6 +52,7 @@ __all__ = [
     "grows",
     "information",
     "information_factor",
+    "is_audited",
     "is_refreshed",
     "is_stale",
     "kept",
@@ -221,6 +222,11 @@ def status(estimator: Any, memory: Any) -> str:
     """How the estimate stands, in a word; "ready" for an estimator without this method."""
     method = _method(estimator, "status")
     return "ready" if method is None else str(method(estimator, memory))
+
+
+def is_audited(estimator: Any) -> bool:
+    """Whether :func:`audit` is possible: the estimator keeps a history from which it can be computed."""
+    return _method(estimator, "audit") is not None
 
 
 def audit(estimator: Any, model: Any, memory: Any) -> float:

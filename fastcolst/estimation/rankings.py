@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastcolst._blas import eigh
 from fastcolst._checks import choice, number, positive_numbers
 from fastcolst.comparison import BradleyTerry, comparison_model
 from fastcolst.estimation.designs import check_labels, codes_of
@@ -159,7 +160,7 @@ def _exact(ranked: Ranked, choices: Choices, model: BradleyTerry, ridge: float, 
     at_zero = information_at(scaled, likelihood_at(scaled, np.zeros(len(units))))
     known, unknown = known_directions(at_zero + np.diag(prior))
     theta, found, information, n_steps, is_settled = maximum(scaled, prior, known)
-    values, vectors = np.linalg.eigh(known.T @ (information + np.diag(prior)) @ known)
+    values, vectors = eigh(known.T @ (information + np.diag(prior)) @ known)
     axes, flat, status = known @ vectors, values <= FLAT[0], INTERIOR if is_settled else NOT_CONVERGED
     if ridge == 0.0:
         signed = _signed(scaled)

@@ -48,15 +48,12 @@ class Settings(NamedTuple):
     most_passes: int = 60
 
 
-FEATURE_RECORD = np.dtype(
-    (np.record, [(name, np.float64) for name in ("scale", "anchor", "built", "drift", "lag", "recession")])
-)
+FEATURE_RECORD = np.dtype((np.record, [(name, np.float64) for name in ("scale", "anchor", "built", "drift", "lag")]))
 """The record that an estimator keeps of each feature.
 
 scale: the largest size in a comparison. anchor: theta after the last pass. built: theta at which the information was
 last computed. drift: M (theta - anchor). lag: the error of the gradient since the factor holds the multiplier of the
-last pass and not today's. recession: a direction along which the likelihood was last seen to grow for ever; 0 when none
-was.
+last pass and not today's.
 """
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastcolst._blas import on_one_thread
+from fastcolst._blas import eigh, on_one_thread
 from fastcolst.comparison import BradleyTerry, cdf, curvature, pdf, score
 from fastcolst.estimation.history import History
 from fastcolst.estimation.passes import pass_over
@@ -57,11 +57,11 @@ class PairsAndChoices(NamedTuple):
         """z'direction of all pairs, and of each chosen row with all others, (n,). O(n d)."""
         return np.append(self.pairs.margins(direction), _others(self.choices) @ (-self.scale * direction))
 
-    def gram_of(self, some: NDArray[np.bool_]) -> Array:
+    def gram_of(self, selected: NDArray[np.bool_]) -> Array:
         """Z'Z of some of these, (d, d). O(n d^2)."""
         n_pairs = int(self.pairs.size[0])
-        rows = self.scale * _others(self.choices)[some[n_pairs:]]
-        gram = self.pairs.gram_of(some[:n_pairs])
+        rows = self.scale * _others(self.choices)[selected[n_pairs:]]
+        gram = self.pairs.gram_of(selected[:n_pairs])
         gram += rows.T @ rows
         return gram
 
@@ -74,11 +74,11 @@ def _(history: PairsAndChoices, objective: Any, theta: Array, gradient: Array, i
 
     def add() -> None:
         found = likelihood_at(choices, theta)
-        np.add(gradient, unit * scores_of(choices, found).sum(axis=0), out=gradient)
+        gradient[:] += unit * scores_of(choices, found).sum(axis=0)
         if information.size:
-            np.add(information, unit * information_at(choices, found), out=information)
+            information[:] += unit * information_at(choices, found)
 
-    on_one_thread(len(choices.rows), add)
+    on_one_thread(len(choices.rows), add)  # by which the products are long, whatever d is
     return n_wrong + int(np.count_nonzero(_others(choices) @ theta >= 0.0))
 
 
@@ -172,7 +172,7 @@ def _newton_step(model: Any, kind: int, memory: Any, contrasts: Array, weight: f
             return False
         slopes, bends = found
         theta = memory.theta + (slopes @ whitened) @ memory.factor
-        values, vectors = np.linalg.eigh(bends)
+        values, vectors = eigh(bends)
         added = np.sqrt(np.maximum(values, 0.0))[:, np.newaxis] * (vectors.T @ whitened)
         # S (H + U'U)^-1 S' = (R'R)^-1 with R of QR, which never squares what is large
         upper = np.linalg.qr(np.vstack([np.eye(len(theta)), added]), mode="r")

@@ -22,7 +22,7 @@ class SparseHistory(NamedTuple):
     """Contrasts in compressed rows, how often the first won each and how often it lost.
 
     starts (m + 1,) int64, columns (p,) int64 and values (p,) float64, as SciPy's indptr, indices and data; won, lost
-    (m,) float64; size (1,) int64, rows.
+    (m,) float64; size (1,) int64, rows; n_features, d, of which the last may have no entry.
     """
 
     starts: NDArray[np.int64]
@@ -31,12 +31,13 @@ class SparseHistory(NamedTuple):
     won: NDArray[np.float64]
     lost: NDArray[np.float64]
     size: NDArray[np.int64]
+    n_features: int
 
     @classmethod
     def of(cls, matrix: Any, won: NDArray[np.float64], lost: NDArray[np.float64]) -> Self:
         """Of a SciPy CSR matrix (m, d)."""
         starts, columns = (np.asarray(part, np.int64) for part in (matrix.indptr, matrix.indices))
-        return cls(starts, columns, matrix.data, won, lost, np.array([len(won)]))
+        return cls(starts, columns, matrix.data, won, lost, np.array([len(won)]), matrix.shape[1])
 
     def margins(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
         """z~'direction of all comparisons: of those that the first won, then of those that it lost. O(p)."""
@@ -44,15 +45,15 @@ class SparseHistory(NamedTuple):
         along = np.bincount(rows, self.values * direction[self.columns], len(self.won))
         return np.append(along[self.won > 0.0], -along[self.lost > 0.0])
 
-    def gram_of(self, some: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Z'Z of some of these, (d, d)."""
+    def gram_of(self, selected: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Z'Z of some of these, (d, d). O(sum p_k^2 + d^2) for rows with p_k entries."""
         from scipy.sparse import csr_matrix  # loaded where there is a sparse history
 
         counts = np.zeros((2, len(self.won)))
         n_won = int(np.count_nonzero(self.won > 0.0))
-        counts[0, self.won > 0.0], counts[1, self.lost > 0.0] = some[:n_won], some[n_won:]
+        counts[0, self.won > 0.0], counts[1, self.lost > 0.0] = selected[:n_won], selected[n_won:]
         rooted = self.values * np.repeat(np.sqrt(counts.sum(axis=0)), np.diff(self.starts))
-        rows = csr_matrix((rooted, self.columns, self.starts))
+        rows = csr_matrix((rooted, self.columns, self.starts), (len(self.won), self.n_features))
         gram: NDArray[np.float64] = (rows.T @ rows).toarray()
         return gram
 

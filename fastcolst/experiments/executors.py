@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -27,6 +27,8 @@ from fastcolst.experiments.store import Store
 
 __all__ = ["check_executor", "compute_cells_for", "leave_with_parent", "run_on", "run_on_threads"]
 
+HOLD_LOCKS = ("concurrent.futures.", "loky.")
+"""Modules whose executors hold locks in ``submit``, and do nothing there that takes long."""
 TASKS_AHEAD = 256
 """Tasks handed out at once to an executor that does not say how many workers it has."""
 
@@ -79,8 +81,8 @@ def run_on(
 
     def hand_out(cells: list[Cell]) -> None:
         future = executor.submit(compute, work.task(cells))
-        waiting[future] = cells
-        future.add_done_callback(finished.put)
+        waiting[future] = cells  # first, so that it is called off whatever comes
+        uninterrupted(future.add_done_callback, finished.put)
 
     try:
         while True:
@@ -115,11 +117,12 @@ def _warn_once(store: Store, cell: Cell, trouble: str, warned: set[tuple[int, in
 
 
 def _in_one_piece(executor: Any, call: Callable[..., Any], *arguments: Any) -> None:
-    """Call, with Ctrl-C held back where the executor is the standard library's: else its locks might stay held.
+    """Call, with Ctrl-C held back where the executor's locks might stay held else.
 
-    Those of others may wait, or compute, in ``submit``.
+    Executors of others may wait, or compute, in ``submit``.
     """
-    if getattr(type(executor), "submit", None) in {ThreadPoolExecutor.submit, ProcessPoolExecutor.submit}:
+    submit = getattr(type(executor), "submit", None)
+    if str(getattr(submit, "__module__", None)).startswith(HOLD_LOCKS):
         uninterrupted(call, *arguments)
     else:
         call(*arguments)

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -312,9 +312,12 @@ def _play_on_threads(plan: Plan, records: list[Record], workers: int, bar: Any) 
 def _watch(ended: SimpleQueue[Future[list[Player]]], pending: int, records: list[Record], bar: Any) -> None:
     """Wait for so many threads to end, and raise the error of the first that fails."""
     while pending:
-        with suppress(Empty):
-            error = ended.get(timeout=POLL_SECONDS).exception()  # `result` overlooks errors whose truth value is false
-            if error is not None:
+        try:
+            future = ended.get(timeout=POLL_SECONDS)
+        except Empty:
+            pass
+        else:  # errors may be of this class as well
+            if (error := future.exception()) is not None:  # `result` overlooks errors whose truth value is false
                 raise error
             pending -= 1
         if bar is not None:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastcolst._blas import SMALL
 from fastcolst._checks import brief, count, number, plain_text, whole_number
 from fastcolst._compile import fill_uniform, helper
 from fastcolst._registry import register
 from fastcolst.comparison import comparison_model, fill_raw, pdf, perturb
+from fastcolst.estimation.prediction import FEW_FEATURES
 from fastcolst.kernels.selection import among_equals, optimistic_argmax, perturbed_argmax, tie_key
 from fastcolst.kernels.splitmix import word
 from fastcolst.policies.linear import LinearPolicy
@@ -296,7 +296,7 @@ class CoLSTIM(LinearPolicy):
         >>> policy.select(np.eye(4, 3)).is_self
         False
         """
-        has_many = (whole_number(n_features) or 0) > SMALL
+        has_many = (whole_number(n_features) or 0) > FEW_FEATURES
         safe = {
             "ridge": 1.0,
             "exploration_rounds": 0 if has_many else "auto",

@@ -74,17 +74,17 @@ class Simulated:
     def _start(self, rule: Any, state: Any) -> None:
         """Go on with a state, which kernels know by a handle. Ctrl-C comes before all of it, or after.
 
-        For nothing is called between the assignments.
+        All that may raise comes first: Python looks for signals at calls and in loops, not between plain assignments.
         """
         agent = at_once = self._agent_with(rule, state)
         if self._alpha is not None:
             at_once = make_agent(trusting(rule, self._alpha), state, self._rng)
-        counters = state.counters
+        answered = state.counters["answered"]
+        chosen = state.counters["chosen"]  # views: looking a field up takes longer than the round's arithmetic
         self._rule, self._state = rule, state
         self._agent, self._at_once, self._counted_state = agent, at_once, None
         self._direct_choose = self._direct_learn = None  # made anew for the types of a new agent
-        self._answered = counters["answered"]
-        self._chosen = counters["chosen"]  # a view: looking a field up takes longer than the round's arithmetic
+        self._answered, self._chosen = answered, chosen
 
     def _agent_with(self, rule: Any, state: Any) -> Any:
         """What chooses with a state, and learns comparisons whose weight is known."""
