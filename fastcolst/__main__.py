@@ -65,7 +65,7 @@ def _is_of_interrupt(error: BaseException | None) -> bool:
 
 def _stop(*_: object) -> None:
     """Tell of the interrupt, in one write that waits for no lock, and leave."""
-    _let_the_next_end_it()
+    _exit_at_next_interrupt()
     try:  # noqa: SIM105 - contextlib is slow to import
         os.write(2, f"{TOLD}\n".encode())
     except OSError:  # nobody is there to read it
@@ -75,7 +75,7 @@ def _stop(*_: object) -> None:
 
 def _leave() -> None:
     """Leave without taking the interpreter down, which would wait for other threads."""
-    _let_the_next_end_it()
+    _exit_at_next_interrupt()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -84,7 +84,7 @@ def _leave() -> None:
     os._exit(INTERRUPTED)
 
 
-def _let_the_next_end_it() -> None:
+def _exit_at_next_interrupt() -> None:
     """Let another Ctrl-C end the process without a word: a reader who has stopped reading may block what is left."""
     try:  # noqa: SIM105
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))

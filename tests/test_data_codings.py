@@ -50,7 +50,9 @@ def test_outcomes_that_may_be_misread_are_refused_and_right_once_they_are_stated
 def test_misspelled_winners_are_named():
     sides = {"a": ["tea", "tea", "water", "coffee"], "b": ["coffee", "water", "coffee", "tea"]}
     frame = pd.DataFrame({**sides, "winner": ["tea", "watre", "coffee", "tie"]})
-    with pytest.raises(ValueError, match=r"; no item is called 'watre'\. Names .*watre=0\.5.*--drop-unknown"):
+    with pytest.raises(
+        ValueError, match=r"; no item is called 'watre'\. Names .*\(--coding watre=0\.5,tie=0\.5\).*--drop-unknown"
+    ):
         fc.read_log(frame, items=["a", "b"], outcome="winner")
     log = fc.read_log(frame, items=["a", "b"], outcome="winner", coding="names", drop_unknown=True)
     assert log.wins.tolist() == [True, False]

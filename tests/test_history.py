@@ -337,6 +337,8 @@ WRONG_TEXTS = {
     "no texts": ([("p", "a", "b"), ("p", "a", 3)], r"texts\[1\] is .*; three texts are wanted"),
     "a text": ([("p", "a", "b"), "pab"], r"texts\[1\] is 'pab'; three texts are wanted"),
     "none": (None, r"texts has 0 entries"),
+    "by name": ([{"prompt": "p", "first": "a", "second": "b"}] * 2, r"texts\[0\] is .*; three texts are wanted"),
+    "without an order": ([{"p", "a", "b"}] * 2, r"texts\[0\] is .*; three texts are wanted"),
     "missing": ({}, r"texts has nothing for the duel [0-9a-f]{16}-1; prompt"),
 }
 

@@ -379,6 +379,19 @@ def test_separated_answers_never_look_interior_in_whatever_order_they_come(winne
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("comparison", ["bradley-terry", "thurstone", "exponential"])
+def test_separated_answers_of_little_weight_never_look_interior(comparison):
+    """They leave the search early, when margins are still short."""
+    winners = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 1.0]])
+    for tolerance in (1e-1, 1e-2, 1e-4):
+        for weight in (1.0, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8):
+            for rows, weights in ((winners, [1.0, 1.0, weight]), (winners[:1], [weight])):
+                policy = fc.CoLSTIM(2, comparison=comparison, estimator=fc.MLE(tolerance), exploration_rounds=0)
+                policy.learn(rows, np.zeros_like(rows), weights=weights)
+                assert policy.estimate_status in {"separated", "boundary"}, (tolerance, weight)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("spread", [0.0, 2.0])
 def test_what_is_separated_does_not_depend_on_scales(scale, spread):

@@ -305,3 +305,18 @@ def test_the_order_of_rankings_and_of_the_unranked_makes_no_difference():
     for order in itertools.islice(itertools.permutations(range(3)), 1, 3):
         mixed = [rankings[10 * part + k] for part in order for k in range(10)]
         np.testing.assert_allclose(fc.fit_rankings(mixed, shown=[ITEMS] * 30).theta, found.theta, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:status 'separated'")
+def test_rankings_without_a_contradiction_are_explained():
+    """No step on the way to infinity is so long that theta explains less than before."""
+    for seed in [692, 908, 3662, *range(100)]:
+        rng = np.random.default_rng(seed)
+        d = int(rng.integers(2, 5))
+        features = [rng.normal(size=(int(rng.integers(2, 5)), d)) for _ in range(int(rng.integers(1, 4)))]
+        utility = 20.0 * rng.normal(size=d)
+        rankings = [np.argsort(-rows @ utility).tolist() for rows in features]
+        found = fc.fit_rankings(rankings, features)
+        assert found.status == "separated" and found.log_likelihood > -1e-3, seed
+        for rows, ranking in zip(features, rankings, strict=True):
+            assert np.all(np.diff((rows @ found.theta)[ranking]) < 0.0)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -563,6 +564,23 @@ def test_sparse_features_that_are_no_items():
     tried = 2.0 * (np.arange(300) > 9)
     counts = fc.fit(matrix, won * tried, tried, covariates=pd.DataFrame({"x": np.arange(300.0)}))
     assert counts.comparisons == 580 and counts.names[8:] == ("x",)
+
+
+@pytest.mark.parametrize("odd", [math.nan, None, 3])
+def test_a_list_of_names_of_which_one_is_none_is_refused(odd):
+    with pytest.raises(ValueError, match=rf"^contrasts\[1, 1\] is {odd}; the name of an item, a text, is wanted"):
+        fc.fit([["a", "b"], ["b", odd], ["a", "b"]], [1, 0, 0])
+
+
+def test_a_warning_says_who_is_separated_and_what_a_ball_decides_is_no_infinite_estimate():
+    pairs = [["alpha", other] for other in "bcd"] + list(permutations("bcd", 2)) * 2 + [["Gamma ", "b"]]
+    won = np.ones(len(pairs))
+    for radius in ("auto", None, 20.0):
+        with pytest.warns(UserWarning, match="finite difference from the others: {'Gamma '}, {'alpha'}; see groups"):
+            found = fc.fit(pairs, won, radius=radius)
+        assert found.status == "separated" and np.isinf(found.difference("alpha", "b").standard_error)
+    found = fc.fit(pairs, won, radius=5.0)
+    assert found.status == "boundary" and np.isfinite(found.standard_errors).all()
 
 
 @pytest.mark.filterwarnings("ignore:status 'separated'")

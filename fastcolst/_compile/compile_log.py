@@ -49,7 +49,7 @@ class _Watch:
         self.compiled, self.loaded, self.seconds = 0, 0, 0.0
         self.told = Compiled(kept=len(KEPT))
         self.at_work, self.since = 0, 0.0
-        self.holders: set[object] = set()  # who will tell of all that was compiled meanwhile
+        self.delaying: set[object] = set()  # who will tell of all that was compiled meanwhile
         self.collects = False  # whether garbage was collected before compiling began
 
     def forget(self) -> None:
@@ -99,19 +99,20 @@ class _Watch:
                 self.compiled += not loaded
         self.tell()
 
-    def wait_for(self, holder: object) -> None:
+    def wait_for(self, whom: object) -> None:
         """Tell nothing before this one is done."""
         with self.lock:
-            self.holders.add(holder)
+            self.delaying.add(whom)
 
-    def wait_no_more(self, holder: object) -> None:
+    def wait_no_more(self, whom: object) -> None:
+        """Take back :meth:`wait_for`."""
         with self.lock:
-            self.holders.discard(holder)
+            self.delaying.discard(whom)
 
     def tell(self) -> None:
         with self.lock:
             news = self.total().since(self.told)
-            if self.holders or self.at_work:
+            if self.delaying or self.at_work:
                 return
             self.told = self.total()
         if news.compiled:
@@ -133,7 +134,11 @@ def watched(kernel: Any) -> Callable[[Any], Any]:
         _WATCH.note(kernel, signature)
         return made
 
-    return functools.wraps(plain)(lambda signature: uninterrupted(compile_or_load, signature))
+    @functools.wraps(plain)
+    def compile_uninterrupted(signature: Any) -> Any:
+        return uninterrupted(compile_or_load, signature)
+
+    return compile_uninterrupted
 
 
 def so_far() -> Compiled:
@@ -144,10 +149,10 @@ def so_far() -> Compiled:
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
     """Tell of all that is compiled meanwhile, by whichever thread, in one line at the end."""
-    holder = object()
+    whom = object()
     try:
-        uninterrupted(_WATCH.wait_for, holder)
+        uninterrupted(_WATCH.wait_for, whom)
         yield
     finally:
-        uninterrupted(_WATCH.wait_no_more, holder)
+        uninterrupted(_WATCH.wait_no_more, whom)
         _WATCH.tell()

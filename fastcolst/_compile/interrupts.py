@@ -23,9 +23,11 @@ def uninterrupted(call: Callable[P, T], *arguments: P.args, **options: P.kwargs)
     code, whose call is a crash, and locks stay held. Nor does what passes a NumPy Generator to a kernel: it asks
     ``ctypes`` for the generator's functions, and does not look whether it answered.
 
+    What the call did is done then; what it returned is lost.
+
     The signal's handler, whichever Python has, is called as the signal comes. A handler that C code has set in its
     place is lost, since Python does not see it. Nothing is held back in other threads than the main one, which are
-    never interrupted, of other signals, or once a handler has set another one. 2 us.
+    never interrupted, nor of other signals, nor once the handler was replaced during the call. It takes 2 us.
     """
     handler = _signal.getsignal(SIGINT)
     if not callable(handler):

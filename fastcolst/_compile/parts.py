@@ -94,7 +94,8 @@ UNUSED = {
     "NoPythonSupportedFeatureValidation",
     "DumpParforDiagnostics",
 }
-"""Passes for what the package does without in kernels: closures, branches on types, exceptions, array expressions."""
+"""Passes for what the package does without in kernels: closures, branches on types, exceptions, array expressions. They
+take a twentieth of the time of compiling."""
 
 
 class _ShortCompiler(Compiler):  # type: ignore[misc]

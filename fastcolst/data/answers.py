@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -180,10 +181,11 @@ class AnswerLog(Log):
 
 
 def _triple(entry: Any, i: int) -> tuple[str, str, str]:
-    found: list[Any] = [] if plain_text(entry) is not None else looked_at(list, entry, [])
+    is_in_order = plain_text(entry) is None and not is_a((Mapping, AbstractSet), entry)
+    found: list[Any] = looked_at(list, entry, []) if is_in_order else []
     parts = [plain_text(part) for part in found]
     if len(parts) != 3 or None in parts:
-        raise ValueError(f"texts[{i}] is {brief(entry)}; three texts are wanted: prompt, first and second answer")
+        raise ValueError(f"texts[{i}] is {brief(entry)}; three texts are wanted: (prompt, first, second)")
     for part in parts:
         if part is not None and not can_be_written(part):
             raise ValueError(f"texts[{i}] has {brief(part)}, which UTF-8 cannot write; whole characters are wanted")

@@ -252,11 +252,13 @@ def _found(
     if strangers := _strangers(seen, sides):
         first, more = strangers[0], len(strangers) - MOST_SHOWN
         called = " or ".join(map(_shown, strangers[:MOST_SHOWN])) + (f" or {more:,} names more" if more > 0 else "")
-        option = shlex.join(["--coding", f"{first if isinstance(first, str) else _shown(first)}=0.5"])
+        ties = [first, *(value for value in seen.present if _tie(value) == 0.5)]
+        coding = ", ".join(f"{_shown(tie)}: 0.5" for tie in ties)
+        option = ",".join(f"{tie if isinstance(tie, str) else _shown(tie)}=0.5" for tie in ties)
         raise ValueError(
             f"{told}; no item is called {called}. Names of items are wanted there; or, where it is a tie, "
-            f"coding={{{_shown(first)}: 0.5}} ({option}); or coding='names' with drop_unknown=True (--coding names "
-            "--drop-unknown), which leaves such rows out"
+            f"coding={{{coding}}} ({shlex.join(['--coding', option])}); or coding='names' with drop_unknown=True "
+            "(--coding names --drop-unknown), which leaves such rows out"
         )
     may_be_names = _as_names(seen, column, sides) is not None
     wanted = _wanted(seen, " or coding='names', where they are items," if may_be_names else "")

@@ -387,6 +387,8 @@ def _pairs(name: str, value: Any) -> NDArray[Any] | None:
     array = as_array(name, value, "not an array of real numbers", "(m, n_features) is wanted")
     if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "UTO":
         return None
+    if isinstance(value, (list, tuple)):  # of which NumPy makes texts even where some are none, as nan
+        array = np.array(value, object).reshape(array.shape)
     is_text = [isinstance(item, str) for item in array.ravel().tolist()]
     if array.ndim == 1 or array.shape[1] != 2:
         if all(is_text):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._blas import eigh
+from fastcolst._blas import eigh, on_one_thread
 from fastcolst._checks import answer, brief, choice, non_negative_numbers, number, plain_text
 from fastcolst.comparison import comparison_model, pdf, weight
 from fastcolst.estimation.designs import Contrasts, Design, check_labels, codes_of, contrasts_of, wins_of
@@ -22,7 +22,7 @@ from fastcolst.estimation.mle import AUTO_RADIUS
 from fastcolst.estimation.newton import maximise
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.rating import Estimate, Fit
-from fastcolst.estimation.records import NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
+from fastcolst.estimation.records import BOUNDARY, NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
 from fastcolst.estimation.words import SCORES, score_code
 from fastcolst.lapse import Lapse
 
@@ -54,6 +54,9 @@ FLAT = (1e-12, 1e-9, 1e-6)
 away; along one that keeps less than another it does only if answers are found to be separated along it."""
 
 COVARIANCES = ("posterior", "sandwich")
+
+MOST_TOLD = 5
+"""Groups of items, and items of a group, that a warning names."""
 
 _TROUBLES = {
     "separated": "in some direction theta explains the answers the better the longer it is, so that there is no finite "
@@ -245,7 +248,7 @@ def fitted(
 
         profile, evidence.theta[:] = profiled(rates, solve)
         objective = objective._replace(model=Lapse(model, profile.rate))
-    found = _learned(objective, evidence, answers, merged, is_posterior)
+    found = on_one_thread(len(evidence.theta), _learned, objective, evidence, answers, merged, is_posterior)
     theta, covariance_of_theta, position_found = apart(found, len(given.names))
     return Fit(
         theta,
@@ -348,12 +351,17 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     at_zero = float(weight(objective.model, 0.0) if objective.score == 0 else pdf(objective.model, 0.0))
     values /= at_zero
     flat = values <= FLAT[0]
-    if objective.ridge == 0.0 and evidence.progress["multiplier"] == 0.0:
+    if objective.ridge == 0.0 and (evidence.progress["multiplier"] == 0.0 or status == SEPARATED):
         signed = _signed(design, won, lost)
         for level in FLAT:
             if separated(signed, theta, axes[:, values <= level] / units[:, None]):
                 status, flat = SEPARATED, values <= level
                 break
+        else:
+            if evidence.progress["multiplier"] > 0.0:  # the ball holds it
+                status = BOUNDARY
+            elif flat.any():  # it ran away without a certificate, as of a likelihood that is not log-concave
+                status = NOT_CONVERGED
     if answers.groups is not None:
         variance = _clustered(objective, answers, answers.groups, theta, units)
     if is_posterior:
@@ -415,8 +423,12 @@ def warn_of(
     """Warn of an estimate that is not a maximum, unless the caller chose the ball on which it is one."""
     if found.status == "interior" or (found.status == "boundary" and plain_text(radius) != "auto"):
         return
+    groups = found.groups if found.status == "separated" else ()
+    told = [", ".join(map(repr, group[:MOST_TOLD])) + ", ..." * (len(group) > MOST_TOLD) for group in groups[1:]]
+    listed = ", ".join(f"{{{group}}}" for group in told[:MOST_TOLD]) + ", ..." * (len(told) > MOST_TOLD)
+    without = f" Without a finite difference from the others: {listed}; see groups." if told else ""
     warnings.warn(
-        f"status {found.status!r}: {_TROUBLES[found.status]}. {remedy} makes it well defined.",
+        f"status {found.status!r}: {_TROUBLES[found.status]}.{without} {remedy} makes it well defined.",
         UserWarning,
         stacklevel=stacklevel,
     )

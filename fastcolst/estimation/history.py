@@ -20,7 +20,8 @@ ROWS = 512
 
 PITCH = ROWS + 8
 """Numbers from one coordinate to the next in a block: a line of the cache more than the rows, since at a power of two
-all coordinates of a comparison would fall into one set of the cache."""
+all coordinates of a comparison would fall into one set of the cache. To append one of 50 features then takes 5 times as
+long."""
 
 LEAST_GROWTH = 2**26
 """Bytes by which an outgrown pool grows at least where :data:`GROWTH` is refused."""
@@ -83,7 +84,8 @@ class History(NamedTuple):
 
     def margins(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
         """z~'direction of all comparisons, (n,). O(n d)."""
-        margins: NDArray[np.float64] = np.concatenate([np.empty(0), *(direction @ b[:-1] for b in self.filled())])
+        of_blocks = [direction @ block[:-1] for block in self.filled()]
+        margins: NDArray[np.float64] = np.concatenate([np.empty(0), *of_blocks])  # which refuses no arrays at all
         return margins
 
     def gram_of(self, selected: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -168,7 +170,10 @@ class History(NamedTuple):
 
 
 def _on_cache_lines(shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """An array, not initialised, that begins where a line of the cache does: no load then takes from two of them."""
+    """An array, not initialised, that begins where a line of the cache does: no load then takes from two of them.
+
+    Elsewhere a pass takes 1.03 to 1.1 times as long, and with the information of 50 features 1.2 times.
+    """
     size = math.prod(shape)
     room = np.empty(size + 7)
     start = -(room.ctypes.data // 8) % 8

@@ -25,8 +25,9 @@ __all__ = ["distance", "maximise", "solve"]
 NOTHING = np.empty((0, 0))
 """In place of an information that is not wanted."""
 
-CERTAIN = 4.0
-"""Units of margins: an answer that theta explains by so much, with 98 % under Bradley-Terry, may be separated."""
+CERTAIN, MOVED = 4.0, 0.1
+"""Units of margins: what theta explains an answer by, and a last step moves it by, that may be separated. The former is
+98 % under Bradley-Terry; the latter is a unit or more where theta has gone far."""
 CONTRADICTION, NOISE = 1e-9, 1e-6
 """Shares of the largest margin: what is below it of an answer's own, and of what a projection leaves, is rounding."""
 
@@ -289,9 +290,9 @@ def _are_separated(evidence: Evidence, step: Array, unit: float) -> bool:
 
     They are when some v has z~'v > 0 for some answers and z~'v < 0 for none: a recession direction, along which the
     likelihood grows for ever. Newton's method goes along such a v until next to nothing is left to learn from the
-    answers with z~'v > 0, and its last step still does. So both theta and that step are projected on the null space of
-    Z'Z, the Gram matrix of the other answers, which at first are those that theta does not explain by :data:`CERTAIN`
-    units. While some answer contradicts what comes out it joins them, and the rank of Z'Z grows.
+    answers with z~'v > 0, and its last step still does. So both are projected on the null space of Z'Z, the Gram matrix
+    of the other answers: at first of those that theta does not explain by :data:`CERTAIN` units, or that the step does
+    not move by :data:`MOVED`. While some answer contradicts what comes out it joins them, and the rank of Z'Z grows.
 
     A direction that comes out is a proof, but for rounding, since all answers are asked; that none does proves nothing.
     O(d^2) where margins are known to a unit; else O(n d), and O(n d^2 + d^3) for each projection: one or two as a rule,
@@ -303,21 +304,21 @@ def _are_separated(evidence: Evidence, step: Array, unit: float) -> bool:
     """
     if unit * np.linalg.norm(evidence.factor * evidence.features["scale"]) < 1.0:  # the largest standard error
         return False
-    others = unit * evidence.history.margins(evidence.theta) < CERTAIN
-    return any(_leads_to_recession(evidence, start, others.copy()) for start in (evidence.theta, step))
+    starts = (evidence.theta, CERTAIN / unit), (step, MOVED / unit)
+    return any(_leads_to_recession(evidence, start, least) for start, least in starts)
 
 
-def _leads_to_recession(evidence: Evidence, start: Array, others: NDArray[np.bool_]) -> bool:
-    """Whether a part of a direction is one of recession; of ``others`` (n,), which are added to, it moves no margin."""
+def _leads_to_recession(evidence: Evidence, start: Array, least_margin: float) -> bool:
+    """Whether the part of a vector that moves no margin of below ``least_margin`` is a direction of recession."""
     history, scales = evidence.history, evidence.features["scale"]
-    units = np.where(scales > 0.0, scales, 1.0)
-    least = NOISE * float(np.abs(history.margins(start)).max())
+    units, margins = np.where(scales > 0.0, scales, 1.0), history.margins(start)
+    others, noise = margins < least_margin, NOISE * float(np.abs(margins).max())
     while not others.all():
         _, null_space = known_directions(history.gram_of(others) / np.outer(units, units))
         margins = history.margins((null_space @ (null_space.T @ (start * units))) / units)
         contradict = ~others & ~(margins >= -CONTRADICTION * margins.max())
         if not contradict.any():
-            return bool(margins.max() > least and margins.min() >= -CONTRADICTION * margins.max())
+            return bool(margins.max() > noise and margins.min() >= -CONTRADICTION * margins.max())
         others |= contradict
     return False
 

@@ -193,7 +193,9 @@ def maximum(choices: Choices, ridge: Array, known: Array) -> tuple[Array, Likeli
             there = likelihood_at(choices, trial)
             if _penalised(there, ridge, trial) >= before + 1e-4 * fraction * length**2:
                 break
-            if length < ROUNDING:  # the step itself is right, the sums no longer tell
+            if length < ROUNDING:  # the sums no longer tell whether the step is right; of no information it is not
+                if _penalised(there, ridge, trial) < before - REST * (1.0 + abs(before)):
+                    return theta, found, information, n_steps, True
                 return trial, there, information_at(choices, there), n_steps, True
             fraction /= 2.0
             if fraction < SHORTEST:

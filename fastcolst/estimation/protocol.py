@@ -50,9 +50,9 @@ __all__ = [
     "grown",
     "grown_stack",
     "grows",
+    "has_audit",
     "information",
     "information_factor",
-    "is_audited",
     "is_refreshed",
     "is_stale",
     "kept",
@@ -224,7 +224,7 @@ def status(estimator: Any, memory: Any) -> str:
     return "ready" if method is None else str(method(estimator, memory))
 
 
-def is_audited(estimator: Any) -> bool:
+def has_audit(estimator: Any) -> bool:
     """Whether :func:`audit` is possible: the estimator keeps a history from which it can be computed."""
     return _method(estimator, "audit") is not None
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastcolst._blas import eigh
+from fastcolst._blas import eigh, on_one_thread
 from fastcolst._checks import choice, number, positive_numbers
 from fastcolst.comparison import BradleyTerry, comparison_model
 from fastcolst.estimation.designs import check_labels, codes_of
@@ -135,7 +135,7 @@ def fit_rankings(
     if groups is not None:  # at last: what is refused does not warn
         check_labels(groups, len(ranked.names))
     if isinstance(model, BradleyTerry):
-        found = _exact(ranked, choices, model, penalty, groups, is_posterior)
+        found = on_one_thread(len(ranked.names), _exact, ranked, choices, model, penalty, groups, is_posterior)
     else:
         labels = np.arange(m) if groups is None else groups
         if len(set(labels.tolist())) < 2:
@@ -168,6 +168,8 @@ def _exact(ranked: Ranked, choices: Choices, model: BradleyTerry, ridge: float, 
             if separated(signed, theta, axes[:, values <= level]):
                 status, flat = SEPARATED, values <= level
                 break
+        else:
+            status = NOT_CONVERGED if flat.any() else status
     variance = information
     if groups is not None:
         sums = np.zeros((int(groups.max()) + 1, len(units)))

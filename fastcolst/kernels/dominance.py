@@ -18,7 +18,8 @@ from fastcolst.kernels.selection import argmax
 __all__ = ["is_candidate", "remove_dominated"]
 
 PATIENCE = 8
-"""A pass is worth its time when it removes one of so many arms."""
+"""A pass is worth its time when it removes one of so many arms. Never to stop takes up to 1.5 times as long with 2,000
+arms of 10 features, and to stop at once 1.3 times as long with 2,000 of 3."""
 
 
 @helper

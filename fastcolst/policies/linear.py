@@ -14,16 +14,7 @@ from fastcolst._compile import plain
 from fastcolst.comparison import probabilities
 from fastcolst.estimation.concavity import unkept_promise
 from fastcolst.estimation.memory import snapshot
-from fastcolst.estimation.protocol import (
-    LEARNED,
-    OVERFLOW,
-    audit,
-    information,
-    is_audited,
-    is_refreshed,
-    n_kept,
-    status,
-)
+from fastcolst.estimation.protocol import LEARNED, OVERFLOW, audit, has_audit, information, is_refreshed, n_kept, status
 from fastcolst.kernels.linalg import SHARE_TOLERANCE, inverse_factor
 from fastcolst.policies.answering import is_tiny
 from fastcolst.policies.columns import Features, Names, contexts_of, features_of, order_of
@@ -501,7 +492,7 @@ class LinearPolicy(Forgetting, Informing, Remembering, Mapped):
         twin._learn_log(row, np.ones(1), np.empty(1))
         if is_refreshed(self._rule.estimator):  # whether or not it is due
             twin._refresh(twin._state)
-            if is_audited(self._rule.estimator):
+            if has_audit(self._rule.estimator):
                 twin.audit()  # which computes the information, as refreshing does now and then
         twin.probability(*np.zeros((2, 1, self._n_inputs or 1)))
         self._warm_counting(row)

