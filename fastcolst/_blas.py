@@ -27,7 +27,7 @@ def on_one_thread(n_features: int, work: Callable[P, T], *arguments: P.args, **o
 
     With more, the last bits of a sum depend on how many there are; and where other processes are at work they wait for
     each other: a factorisation of 384 features that takes 6 ms took 30 to 900 on two busy processors. How many threads
-    there are is the process's affair, hence one caller at a time: others wait, and Ctrl-C comes up when they are in.
+    there are is the process's affair, hence one caller at a time: others wait, and Ctrl-C is raised when they enter.
 
     >>> import numpy as np
     >>> on_one_thread(384, np.dot, np.ones((384, 384)), np.ones(384)).shape
@@ -49,7 +49,7 @@ def on_one_thread(n_features: int, work: Callable[P, T], *arguments: P.args, **o
 def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues (d,), the smallest first, and eigenvectors (d, d) of a symmetric matrix, with one thread for BLAS.
 
-    With more 40 rows took 16 ms beside a busy processor, in place of 0.2. O(d^3).
+    With several, a matrix of 40 rows took 16 ms beside a busy processor instead of 0.2. O(d^3).
     """
     return on_one_thread(len(matrix), np.linalg.eigh, matrix)
 
@@ -59,13 +59,16 @@ class _Door:
 
     def __init__(self) -> None:
         self._controller: Any = None
+        self._limit: Any = None
         self._begin()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin)  # whoever was inside is not there
 
     def _begin(self) -> None:
         self._lock, self._depth = threading.RLock(), 0
-        self._limit: Any = None
+        limit, self._limit = self._limit, None
+        if limit is not None:
+            limit.__exit__(None, None, None)
 
     def enter(self, inside: list[None]) -> None:
         """Enter, and note that in a list, which was empty."""

@@ -34,11 +34,11 @@ def rounds(jit: int, nojit: int) -> int:
 
 
 def everyday(in_cover: bool) -> Any:
-    """Marks of a case that is always played interpreted, but compiled only if it is in a test's cover.
+    """Marks of a case that is compiled every day if it is in a test's cover, and interpreted if not.
 
     The others, whose compilation takes seconds each, are compiled with the slow tests.
     """
-    return () if in_cover or not JIT else pytest.mark.slow
+    return pytest.mark.either_lane if in_cover else pytest.mark.slow if JIT else ()
 
 
 FITTED = ("baseball", "citations", "flatlizards", "train_choice")

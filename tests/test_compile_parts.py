@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 from collections import Counter
 from typing import Any
 
@@ -154,6 +155,31 @@ def test_passes_that_find_nothing_in_the_package_are_left_to_the_functions_of_us
     assert ours < theirs
     assert {"inline_closure_likes", "dead_branch_prune", "with_lifting"} <= theirs - ours
     assert {"nopython_type_inference", "inline_overloads", "native_lowering"} <= ours
+
+
+def _sum_of_many(x: float, y: float) -> float:
+    return min(x + y, x) + min(y + x, y) + x + y + x + y + x + y
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
+def test_what_an_operator_does_with_two_types_is_found_once(monkeypatch):
+    from fastcolst._compile import parts
+
+    context, searched = cpu_target.typing_context, Counter()
+    search = type(context).resolve_function_type
+
+    def counted(self: Any, function: Any, arguments: Any, keywords: Any) -> Any:
+        searched[getattr(function, "typing_key", None)] += 1
+        return search(self, function, arguments, keywords)
+
+    monkeypatch.setattr(parts, "_SIGNATURES", {})
+    monkeypatch.setattr(type(context), "resolve_function_type", counted)
+    assert numba.njit(**FLAGS, **WHOLE)(_sum_of_many)(1.0, 2.0) == 12.0
+    assert searched[operator.add] == 1 and searched[min] >= 2  # which is compiled, with the flags of its caller
+    assert "resolve_function_type" not in vars(context)
+    assert numba.njit(_sum_of_many)(1.0, 2.0) == 12.0
+    assert searched[operator.add] > 2
 
 
 def choose_and_learn(n_rounds: int) -> None:

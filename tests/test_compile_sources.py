@@ -122,7 +122,9 @@ def _frozen(sandbox: Sandbox) -> str:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("pack", [_zip, _bytecode, _zip_of_bytecode, _frozen])
+@pytest.mark.parametrize(
+    "pack", [_zip, _frozen, *(pytest.param(pack, marks=pytest.mark.slow) for pack in (_bytecode, _zip_of_bytecode))]
+)
 def test_a_package_without_source_files_is_cached_and_never_stale(sandbox, pack: Callable[[Sandbox], str]):
     sandbox.install_tiny()
     # a constant set, whose order changes from process to process

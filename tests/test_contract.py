@@ -260,7 +260,7 @@ def test_one_pass_after_an_exact_start_agrees_with_the_reference(model, monkeypa
 
 
 def test_the_cover_has_every_pair():
-    cases = [case.values for case in combinations() if not case.marks]
+    cases = [case.values for case in combinations() if all(mark.name != "slow" for mark in case.marks)]
     kinds = set(COMPILED_ALIKE.values())
     possible = {(policy, kind) for policy in SEEING for kind in kinds if not (policy in INFORMED and kind == "sgd")}
     assert {(policy, COMPILED_ALIKE[name]) for policy, name, _, _ in cases} == possible

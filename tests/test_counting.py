@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import JIT, rounds
+from conftest import JIT, everyday, rounds
 from inside import snapshot, state_of
 from test_contract import a_chunk, check_fused, follow
 from twins import INFORMED, LINEAR, STAGED, taken_by
@@ -70,7 +70,7 @@ def give_up(kind: str, twin: Any, waiting: Waiting) -> None:
         one.give_up(waiting.duel.contrast, waiting.shown)
 
 
-@pytest.mark.parametrize("robust", [None, 0.4])
+@pytest.mark.parametrize("robust", [pytest.param(None, marks=everyday(False)), pytest.param(0.4, marks=everyday(True))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_that_come_late_or_never_give_the_duels_of_the_reference(kind: str, robust: float | None):
     check_late_answers(kind, robust=robust)

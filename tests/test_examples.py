@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_SECONDS = 20.0
 """Of processor time, compiling included: the clock on the wall also counts whoever else is at work."""
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
 @pytest.fixture

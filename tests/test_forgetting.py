@@ -200,7 +200,13 @@ def test_a_factor_fades_to_the_last_digit_whatever_the_scales():
         )
 
 
-@pytest.mark.parametrize("kind", ["CoLSTIM", "MaxPairUCB", "CoLSTIM by information", "Informative", "TwoSamples"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=everyday(kind in {"CoLSTIM", "Informative"}))
+        for kind in ("CoLSTIM", "MaxPairUCB", "CoLSTIM by information", "Informative", "TwoSamples")
+    ],
+)
 def test_what_waits_counts_in_the_faded_m_and_lies_for_less(kind: str):
     check_late_answers(kind, discount=0.97, robust=0.4)
 

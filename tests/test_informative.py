@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import pytest
-from conftest import rounds
+from conftest import everyday, rounds
 from inside import arrays, information_factor_of, information_of, state_of
 from test_contract import a_chunk, check_fused, follow
 from test_pairs import KINDS, Instance, instances
@@ -36,6 +36,12 @@ from fastcolst.reference.pairs import first_of_the_largest, in_order
 
 D, N = 3, 8
 VALUES = {"variance": VARIANCE, "d-optimal": D_OPTIMAL, "width": WIDTH}
+PAIRS = [
+    pytest.param(value, model, marks=everyday(i == j))
+    for i, value in enumerate(VALUES)
+    for j, model in enumerate(MODELS)
+]
+"""Values with models; each value and each model once is in the cover."""
 LEARNERS = {
     "mle": (fc.MLE(1e-9), lambda: reference.MLE(reference.BradleyTerry())),
     "online-newton": (fc.OnlineNewton(history=0), lambda: reference.OnlineNewton(reference.BradleyTerry(), history=0)),
@@ -70,8 +76,7 @@ def by_brute_force(instance: Instance, model: Any, value: int, forbidden: Any = 
     return in_order(pair, instance.utilities, instance.distances, instance.order)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(("value", "model"), PAIRS)
 def test_the_pair_is_that_of_brute_force(model: str, value: str):
     ours = MODELS[model].ours
     for instance, _ in instances(rounds(300, 150), range(2, 14), range(1, 7), (*KINDS, "middling theta")):
@@ -79,8 +84,7 @@ def test_the_pair_is_that_of_brute_force(model: str, value: str):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(("value", "model"), PAIRS)
 def test_many_arms_are_ordered_and_pruned_without_a_loss(value: str, model: str):
     ours = MODELS[model].ours
     for instance, _ in instances(36, (127, 129, 250, 500), (2, 5, 10), (*KINDS, "middling theta")):

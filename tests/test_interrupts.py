@@ -173,7 +173,12 @@ def test_an_answer_that_is_interrupted_twice_is_noted_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"max_pending": 5}, {"count_pending": True}, {"allow_self_duel": True, "estimator": "sgd"}]
+    "options",
+    [
+        {"max_pending": 5},
+        {"count_pending": True},
+        *(pytest.param(more, marks=pytest.mark.slow) for more in ({}, {"allow_self_duel": True, "estimator": "sgd"})),
+    ],
 )
 def test_duels_of_a_batch_wait_all_or_none(options: dict[str, Any]) -> None:
     def prepared() -> fc.CoLSTIM:

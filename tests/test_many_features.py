@@ -128,7 +128,8 @@ def test_online_newtons_status_is_looked_at_at_least_as_many_rounds_apart_as_the
 def test_after_a_warmup_nothing_is_compiled():
     """Nor loaded: BLAS computes the information of so many features, which the first rounds do not ask for."""
     rng = np.random.default_rng(0)
-    policy = fc.CoLSTIM.for_service(passes.MANY + 1, comparison="thurstone", rng=0)  # of which no other test is here
+    # A model that no other test in this module compiles.
+    policy = fc.CoLSTIM.for_service(passes.MANY + 1, comparison="thurstone", rng=0)
     policy.warmup()
     before = so_far()
     contexts = rng.normal(size=(20, passes.MANY + 1))

@@ -97,7 +97,14 @@ def test_theta_is_within_the_tolerance_of_the_references_maximum(name, d):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(("d", "tolerance"), [(10, 1e-2), (10, 1e-3), (10, 1e-5), (20, 1e-3), (20, 1e-5)])
+@pytest.mark.parametrize(
+    ("d", "tolerance"),
+    [
+        (10, 1e-2),
+        (20, 1e-3),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((10, 1e-3), (10, 1e-5), (20, 1e-5))),
+    ],
+)
 def test_audits_of_a_simulation_stay_below_the_tolerance(name, d, tolerance):
     """The audit is the engine's own full solve, which the test above ties to the reference."""
     model, _, score = MODELS[name]
@@ -659,7 +666,7 @@ def score_of(model, e):
 
 
 @pytest.mark.parametrize("kind", ["one-hot", "heavy tails", "one after the other", "one is always 1", "rare"])
-@pytest.mark.parametrize("d", [6, 20])
+@pytest.mark.parametrize("d", [6, pytest.param(20, marks=pytest.mark.slow)])
 def test_contrasts_whose_third_derivatives_have_another_form(kind, d):
     rng = np.random.default_rng([d, len(kind)])
     n = 6000
@@ -977,7 +984,9 @@ def asked(policy, rng, n_rounds):
 
 
 @pytest.mark.parametrize("history", [0, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["preferences turn", "features in small units", "certain answers"])
+@pytest.mark.parametrize(
+    "kind", ["preferences turn", "features in small units", pytest.param("certain answers", marks=pytest.mark.slow)]
+)
 def test_online_newton_says_that_it_drifts_before_it_is_far_off(kind, history):
     rng = np.random.default_rng(8)
     contrasts, wins = drifting_streams(kind, rng, 100_000, 4)
@@ -1007,7 +1016,13 @@ def test_online_newton_does_not_cry_wolf(name, history):
 
 
 @pytest.mark.parametrize(
-    ("d", "alike", "spread", "most"), [(5, 2, 1e-2, 100), (10, 2, 1e-2, 170), (5, 2, 1e-3, 600), (10, 10, 1e-2, 2000)]
+    ("d", "alike", "spread", "most"),
+    [
+        (5, 2, 1e-2, 100),
+        (10, 2, 1e-2, 170),
+        (5, 2, 1e-3, 600),
+        pytest.param(10, 10, 1e-2, 2000, marks=pytest.mark.slow),
+    ],
 )
 def test_features_that_are_nearly_the_same_need_few_passes(d, alike, spread, most):
     """Rows touched for each comparison: about 30 on plain streams of this length; here there were up to 14,700.

@@ -23,9 +23,9 @@ COMPILED = ("online-newton", "bradley-terry")
 
 
 def a_case(cls: Any, settings: dict[str, Any], name: str, is_compiled: bool) -> Any:
-    """A case of the test below, skipped with compiled kernels unless ``is_compiled``."""
+    """A case of the test below, which is either compiled or interpreted."""
     skip = pytest.mark.skipif(JIT and not is_compiled, reason="compiled, one of each policy is enough")
-    return pytest.param(cls, settings, id=name, marks=skip)
+    return pytest.param(cls, settings, id=name, marks=pytest.mark.either_lane if is_compiled else skip)
 
 
 def policies():

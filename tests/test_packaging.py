@@ -126,6 +126,7 @@ def test_a_name_brings_in_what_it_needs(statement: str, missing: set[str]):
     assert modules_after(f"import fastcolst as fc; {statement}") & missing == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", sorted({*fc._HOME.values()}))
 def test_any_name_may_be_the_first(home: str):
     name = next(name for name in fc.__all__ if fc._HOME[name] == home)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import rounds
+from conftest import everyday, rounds
 from inside import arrays, index_twin_of, interrupted, rule_of, snapshot
 from twins import DEFAULTS, SCORES, STAGED
 
@@ -94,7 +94,7 @@ def follow(policy, twin, rng, chunk, *, delay=None):
 # --- the same choices ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [2, 10, 30])
+@pytest.mark.parametrize("d", [2, pytest.param(10, marks=everyday(False)), 30])
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_object_fused_loop_and_reference_choose_the_same_duels(name, d):
     n, horizon = 20, rounds(4_000, 200)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
@@ -572,15 +572,37 @@ def test_a_list_of_names_of_which_one_is_none_is_refused(odd):
         fc.fit([["a", "b"], ["b", odd], ["a", "b"]], [1, 0, 0])
 
 
+@pytest.mark.filterwarnings("ignore:CoLSTIM still explores")
 def test_a_warning_says_who_is_separated_and_what_a_ball_decides_is_no_infinite_estimate():
     pairs = [["alpha", other] for other in "bcd"] + list(permutations("bcd", 2)) * 2 + [["Gamma ", "b"]]
     won = np.ones(len(pairs))
-    for radius in ("auto", None, 20.0):
+    for radius in ("auto", None):
         with pytest.warns(UserWarning, match="finite difference from the others: {'Gamma '}, {'alpha'}; see groups"):
             found = fc.fit(pairs, won, radius=radius)
         assert found.status == "separated" and np.isinf(found.difference("alpha", "b").standard_error)
-    found = fc.fit(pairs, won, radius=5.0)
-    assert found.status == "boundary" and np.isfinite(found.standard_errors).all()
+    for radius, answers in product((0.5, 5.0, 15.0, 20.0, 40.0), (pairs, [["a", "b"], ["a", "c"], ["b", "c"]])):
+        found = fc.fit(answers, np.ones(len(answers)), radius=radius)
+        assert found.status == "boundary" and np.isfinite(found.standard_errors).all()
+        policy = fc.CoLSTIM(len(found.names), estimator=fc.MLE(radius=radius), exploration_rounds=0)
+        policy.learn(one_hot(answers, found.names), np.zeros((len(answers), len(found.names))))
+        held = {"boundary"} if radius < 15.0 else {"boundary", "separated"}  # at the tolerance, before the ball
+        assert policy.estimate_status in held
+
+
+def test_an_estimate_that_runs_away_without_separated_answers_is_none():
+    """Where one answer in a hundred is a lapse at the least, the likeliest theta after 99 to 1 is infinite."""
+    for lapse in (0.1, 0.2):
+        with pytest.warns(UserWarning, match="not-converged"):
+            found = fc.fit([[1.0]] * 100, [1.0] * 99 + [0.0], comparison=fc.Lapse(fc.BradleyTerry(), lapse))
+        assert found.status == "not-converged" and np.isinf(found.standard_errors[0])
+
+
+@pytest.mark.parametrize("weight", [1e3, 1e12, 1e13])
+def test_certain_answers_that_are_not_separated_have_a_maximum(weight):
+    found = fc.fit([[1, 0], [1, 0], [0, 1], [0, 1]], [1, 0, 1, 0], weights=[weight, 1, 1, 1])
+    assert found.status == "interior"
+    np.testing.assert_allclose(found.theta, [np.log(weight), 0.0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.standard_errors[0], 1.0, rtol=2e-2)
 
 
 @pytest.mark.filterwarnings("ignore:status 'separated'")

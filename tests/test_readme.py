@@ -66,6 +66,7 @@ def test_what_is_scaled_down_is_there_once():
 
 @pytest.mark.skipif(BASH is None, reason="no bash is installed")
 @pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.stem)
 def test_the_examples_run_one_after_the_other_in_one_folder(page, monkeypatch, tmp_path, capsys):
     """As a reader would follow them; `matches.csv` is the reader's own, and `study.toml` the ten lines shown."""

@@ -268,6 +268,7 @@ addEventListener("load", () => {
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_draws_everything_and_fetches_nothing(html, tmp_path, width):
     """Headless Chromium's window is at least 500 pixels wide, so the page stands in a frame of the wanted width.

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -264,6 +265,67 @@ def test_any_executor_in_any_order_and_few_tasks_at_a_time(tmp_path, one_run_a_c
     small().run(tmp_path / "one", threads=1, progress=False)
     assert contents(tmp_path / "hoarder") == contents(tmp_path / "one")
     assert 2 <= executor.most <= 4
+
+
+class OfTwoError(Exception):
+    """One that cannot be read where it arrives: its constructor wants two arguments, and one is passed on."""
+
+    def __init__(self, a, b):
+        super().__init__("of two")
+
+
+class FalseError(Exception):
+    def __bool__(self):
+        return False
+
+
+class NoTruthValueError(Exception):
+    def __bool__(self):
+        raise RuntimeError("no truth value")
+
+
+class NoNotesError(Exception):
+    def add_note(self, note):
+        raise TypeError("no notes")
+
+
+class Raising:
+    def __init__(self, n_arms=2, rng=None, *, kind=""):
+        self.error = {"OfTwoError": lambda: OfTwoError(1, 2)}.get(kind, lambda: globals()[kind]("odd"))
+
+    def select(self, contexts):
+        raise self.error()
+
+    def update(self, duel, first_won):
+        raise AssertionError
+
+
+class Wire:
+    """An executor that sends its workers' errors as pools of processes do."""
+
+    def submit(self, function, *arguments):
+        future = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:  # noqa: BLE001
+            try:
+                arrived = pickle.loads(pickle.dumps(error))
+            except Exception as lost:  # noqa: BLE001
+                arrived = BrokenExecutor(lost)
+            future.set_exception(arrived) if arrived else future.set_result(None)
+        return future
+
+
+@pytest.mark.parametrize("kind", ["OfTwoError", "FalseError", "NoTruthValueError", "NoNotesError"])
+def test_odd_errors_of_workers_arrive_with_what_they_say(tmp_path, kind):
+    policy = {"name": f"{__name__}:Raising", "kind": kind}
+    study = fc.Study({"raising": policy}, {"easy": SCENARIOS["easy"]}, horizon=20, runs=1, seed=1)
+    with pytest.raises((RuntimeError, NoNotesError), match=r"of two|odd") as caught:
+        study.run(tmp_path, executor=Wire(), progress=False)
+    assert not isinstance(caught.value, BrokenExecutor)
+    if kind != "NoNotesError":
+        assert str(caught.value).startswith(kind)
+        assert "policy 'raising', run 0" in "".join(caught.value.__notes__)
 
 
 @posix

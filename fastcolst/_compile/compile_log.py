@@ -49,7 +49,7 @@ class _Watch:
         self.compiled, self.loaded, self.seconds = 0, 0, 0.0
         self.told = Compiled(kept=len(KEPT))
         self.at_work, self.since = 0, 0.0
-        self.delaying: set[object] = set()  # who will tell of all that was compiled meanwhile
+        self.waiting_for: set[object] = set()  # who will tell of all that was compiled meanwhile
         self.collects = False  # whether garbage was collected before compiling began
 
     def forget(self) -> None:
@@ -99,20 +99,20 @@ class _Watch:
                 self.compiled += not loaded
         self.tell()
 
-    def wait_for(self, whom: object) -> None:
+    def wait_for(self, caller: object) -> None:
         """Tell nothing before this one is done."""
         with self.lock:
-            self.delaying.add(whom)
+            self.waiting_for.add(caller)
 
-    def wait_no_more(self, whom: object) -> None:
+    def wait_no_more(self, caller: object) -> None:
         """Take back :meth:`wait_for`."""
         with self.lock:
-            self.delaying.discard(whom)
+            self.waiting_for.discard(caller)
 
     def tell(self) -> None:
         with self.lock:
             news = self.total().since(self.told)
-            if self.delaying or self.at_work:
+            if self.waiting_for or self.at_work:
                 return
             self.told = self.total()
         if news.compiled:
@@ -149,10 +149,10 @@ def so_far() -> Compiled:
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
     """Tell of all that is compiled meanwhile, by whichever thread, in one line at the end."""
-    whom = object()
+    caller = object()
     try:
-        uninterrupted(_WATCH.wait_for, whom)
+        uninterrupted(_WATCH.wait_for, caller)
         yield
     finally:
-        uninterrupted(_WATCH.wait_no_more, whom)
+        uninterrupted(_WATCH.wait_no_more, caller)
         _WATCH.tell()

@@ -120,9 +120,7 @@ def in_loops(loops: Callable[..., Any]) -> Callable[[F], F]:
 def summation(function: F) -> F:
     """A helper whose sums kernels may reorder, so that they vectorise: passes take a third to an eighth of the time.
 
-    For what one kernel alone calls.
-
-    Of two kernels each could add up in an order of its own, and would round differently.
+    Use it only for what a single kernel calls: two could add up in different orders, and would round differently.
     """
     if numba.config.DISABLE_JIT:
         return function

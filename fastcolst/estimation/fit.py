@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastcolst._blas import eigh, on_one_thread
 from fastcolst._checks import answer, brief, choice, non_negative_numbers, number, plain_text
 from fastcolst.comparison import comparison_model, pdf, weight
+from fastcolst.estimation.concavity import is_log_concave
 from fastcolst.estimation.designs import Contrasts, Design, check_labels, codes_of, contrasts_of, wins_of
 from fastcolst.estimation.history import History
 from fastcolst.estimation.identification import Knowledge, knowledge_of, known_directions, shortest
@@ -23,10 +24,11 @@ from fastcolst.estimation.newton import maximise
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.rating import Estimate, Fit
 from fastcolst.estimation.records import BOUNDARY, NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
+from fastcolst.estimation.separation import FLAT, runaway
 from fastcolst.estimation.words import SCORES, score_code
 from fastcolst.lapse import Lapse
 
-__all__ = ["COVARIANCES", "FLAT", "Fit", "Found", "apart", "fit", "fitted", "separated", "warn_of"]
+__all__ = ["COVARIANCES", "EPS", "Fit", "Found", "apart", "fit", "fitted", "warn_of"]
 
 Array = NDArray[np.float64]
 
@@ -49,13 +51,11 @@ LARGEST_RIDGE = 1e200
 SHORTEST_RADIUS = 1e-100
 """The square of a shorter one is 0."""
 
-FLAT = (1e-12, 1e-9, 1e-6)
-"""Shares of the information at theta = 0. Along a direction that keeps less than the first theta counts as having run
-away; along one that keeps less than another it does only if answers are found to be separated along it."""
+EPS = float(np.finfo(np.float64).eps)
 
 COVARIANCES = ("posterior", "sandwich")
 
-MOST_TOLD = 5
+MOST_NAMED = 5
 """Groups of items, and items of a group, that a warning names."""
 
 _TROUBLES = {
@@ -350,18 +350,19 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     axes = known @ vectors
     at_zero = float(weight(objective.model, 0.0) if objective.score == 0 else pdf(objective.model, 0.0))
     values /= at_zero
-    flat = values <= FLAT[0]
-    if objective.ridge == 0.0 and (evidence.progress["multiplier"] == 0.0 or status == SEPARATED):
-        signed = _signed(design, won, lost)
-        for level in FLAT:
-            if separated(signed, theta, axes[:, values <= level] / units[:, None]):
-                status, flat = SEPARATED, values <= level
-                break
-        else:
-            if evidence.progress["multiplier"] > 0.0:  # the ball holds it
-                status = BOUNDARY
-            elif flat.any():  # it ran away without a certificate, as of a likelihood that is not log-concave
-                status = NOT_CONVERGED
+    # Below its rounding no information is left; where log F is not concave theta may run away from answers that are not
+    # separated.
+    flat = values <= (len(values) * EPS if is_log_concave(objective.model) else FLAT[0])
+    if objective.ridge == 0.0 and evidence.progress["multiplier"] > 0.0 and not objective.scaled:
+        status = BOUNDARY  # of the caller's ball, on which the maximum is where it is
+    elif objective.ridge == 0.0:
+        receding = runaway(_margins_of(design, won, lost), theta, axes / units[:, None], values)
+        if receding.any():
+            status, flat = SEPARATED, receding
+        elif evidence.progress["multiplier"] > 0.0:
+            status = BOUNDARY
+        elif flat.any():
+            status = NOT_CONVERGED
     if answers.groups is not None:
         variance = _clustered(objective, answers, answers.groups, theta, units)
     if is_posterior:
@@ -424,8 +425,8 @@ def warn_of(
     if found.status == "interior" or (found.status == "boundary" and plain_text(radius) != "auto"):
         return
     groups = found.groups if found.status == "separated" else ()
-    told = [", ".join(map(repr, group[:MOST_TOLD])) + ", ..." * (len(group) > MOST_TOLD) for group in groups[1:]]
-    listed = ", ".join(f"{{{group}}}" for group in told[:MOST_TOLD]) + ", ..." * (len(told) > MOST_TOLD)
+    told = [", ".join(map(repr, group[:MOST_NAMED])) + ", ..." * (len(group) > MOST_NAMED) for group in groups[1:]]
+    listed = ", ".join(f"{{{group}}}" for group in told[:MOST_NAMED]) + ", ..." * (len(told) > MOST_NAMED)
     without = f" Without a finite difference from the others: {listed}; see groups." if told else ""
     warnings.warn(
         f"status {found.status!r}: {_TROUBLES[found.status]}.{without} {remedy} makes it well defined.",
@@ -452,21 +453,11 @@ def _maximise(objective: Objective, evidence: Evidence) -> None:
     progress["status"] = NOT_CONVERGED
 
 
-def _signed(design: Design, won: Array, lost: Array) -> Callable[[Array], Array]:
+def _margins_of(design: Design, won: Array, lost: Array) -> Callable[[Array], Array]:
     """Margins z~'v of answers, won ones first, for a vector or the columns of a matrix."""
 
-    def signed(vectors: Array) -> Array:
+    def margins_of(vectors: Array) -> Array:
         margins = design.times(vectors)
         return np.concatenate([margins[won > 0.0], -margins[lost > 0.0]])
 
-    return signed
-
-
-def separated(signed: Callable[[Array], Array], theta: Array, flat: Array) -> bool:
-    """Whether theta, or its part along flat directions (d, r), explains answers and contradicts none."""
-    margins = signed(theta)
-    if np.all(margins > 0.0):
-        return True
-    along = signed(flat)  # of size |z'theta| for the answers that pulled theta there, 0 for the others
-    pulled = along @ np.linalg.lstsq(along, margins, rcond=None)[0] if flat.shape[1] > 0 else np.zeros(1)
-    return bool(pulled.max() > 0.0 and pulled.min() >= -1e-5 * pulled.max())
+    return margins_of

@@ -85,7 +85,7 @@ class History(NamedTuple):
     def margins(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
         """z~'direction of all comparisons, (n,). O(n d)."""
         of_blocks = [direction @ block[:-1] for block in self.filled()]
-        margins: NDArray[np.float64] = np.concatenate([np.empty(0), *of_blocks])  # which refuses no arrays at all
+        margins: NDArray[np.float64] = np.concatenate([np.empty(0), *of_blocks])  # concatenate refuses an empty list
         return margins
 
     def gram_of(self, selected: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -13,23 +13,17 @@ from numpy.typing import NDArray
 
 from fastcolst._blas import on_one_thread
 from fastcolst._compile import plain
-from fastcolst.estimation.identification import known_directions
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.passes import pass_over
 from fastcolst.estimation.prediction import answers_are_few, predicted_error
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Progress, Settings
+from fastcolst.estimation.separation import leads_to_recession
 from fastcolst.kernels.linalg import SHARE_TOLERANCE, inverse_factor
 
 __all__ = ["distance", "maximise", "solve"]
 
 NOTHING = np.empty((0, 0))
 """In place of an information that is not wanted."""
-
-CERTAIN, MOVED = 4.0, 0.1
-"""Units of margins: what theta explains an answer by, and a last step moves it by, that may be separated. The former is
-98 % under Bradley-Terry; the latter is a unit or more where theta has gone far."""
-CONTRADICTION, NOISE = 1e-9, 1e-6
-"""Shares of the largest margin: what is below it of an answer's own, and of what a projection leaves, is rounding."""
 
 SHORTEST_CUT = 0.1
 """The least share to which a step is cut back at once."""
@@ -172,7 +166,8 @@ def _solved(  # noqa: C901, PLR0915 - one search, in the order of its steps
     features["built"] = built
     features["drift"] = features["lag"] = 0.0
     status = NOT_CONVERGED if not settled else BOUNDARY if last.multiplier > 0.0 else INTERIOR
-    if objective.ridge == 0.0 and (n_wrong == 0 or _are_separated(evidence, last.step, unit)):
+    is_held = objective.ridge > 0.0 or (last.multiplier > 0.0 and not objective.scaled)  # by a ball of the caller's
+    if not is_held and (n_wrong == 0 or _are_separated(evidence, last.step, unit)):
         status = SEPARATED
     evidence.progress[()] = start._replace(
         status=status,
@@ -288,39 +283,20 @@ def _ball_step(
 def _are_separated(evidence: Evidence, step: Array, unit: float) -> bool:
     """Whether the answers are found to be separated, completely or quasi-completely, after a last step to theta.
 
-    They are when some v has z~'v > 0 for some answers and z~'v < 0 for none: a recession direction, along which the
-    likelihood grows for ever. Newton's method goes along such a v until next to nothing is left to learn from the
-    answers with z~'v > 0, and its last step still does. So both are projected on the null space of Z'Z, the Gram matrix
-    of the other answers: at first of those that theta does not explain by :data:`CERTAIN` units, or that the step does
-    not move by :data:`MOVED`. While some answer contradicts what comes out it joins them, and the rank of Z'Z grows.
+    Newton's method goes along a recession direction until next to nothing is left to learn from the answers that it
+    explains, and its last step still does: both theta and the step are asked.
 
-    A direction that comes out is a proof, but for rounding, since all answers are asked; that none does proves nothing.
-    O(d^2) where margins are known to a unit; else O(n d), and O(n d^2 + d^3) for each projection: one or two as a rule,
-    d at most.
+    O(d^2) where every coefficient, times the largest size of its feature, is known to a unit of margins: then answers
+    are not separated. See :func:`fastcolst.estimation.separation.leads_to_recession` for what it costs else.
 
     References
     ----------
     Albert, Anderson (1984), On the existence of maximum likelihood estimates in logistic regression models.
     """
-    if unit * np.linalg.norm(evidence.factor * evidence.features["scale"]) < 1.0:  # the largest standard error
+    scales = evidence.features["scale"]
+    if unit * np.sqrt(np.square(evidence.factor * scales).sum(axis=0).max()) < 1.0:  # the largest standard error
         return False
-    starts = (evidence.theta, CERTAIN / unit), (step, MOVED / unit)
-    return any(_leads_to_recession(evidence, start, least) for start, least in starts)
-
-
-def _leads_to_recession(evidence: Evidence, start: Array, least_margin: float) -> bool:
-    """Whether the part of a vector that moves no margin of below ``least_margin`` is a direction of recession."""
-    history, scales = evidence.history, evidence.features["scale"]
-    units, margins = np.where(scales > 0.0, scales, 1.0), history.margins(start)
-    others, noise = margins < least_margin, NOISE * float(np.abs(margins).max())
-    while not others.all():
-        _, null_space = known_directions(history.gram_of(others) / np.outer(units, units))
-        margins = history.margins((null_space @ (null_space.T @ (start * units))) / units)
-        contradict = ~others & ~(margins >= -CONTRADICTION * margins.max())
-        if not contradict.any():
-            return bool(margins.max() > noise and margins.min() >= -CONTRADICTION * margins.max())
-        others |= contradict
-    return False
+    return any(leads_to_recession(evidence.history, scales, start) for start in (evidence.theta, step))
 
 
 def distance(theta: Array, exact: Array, penalised: Array) -> float:

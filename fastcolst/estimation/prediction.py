@@ -49,7 +49,7 @@ from fastcolst._compile import helper
 __all__ = ["FEW_FEATURES", "answers_are_few", "pass_is_due", "predicted_error"]
 
 FEW_FEATURES = 48
-"""So many have answers enough from the start, as a rule."""
+"""With up to so many features answers never count as few."""
 FEW_PER_FEATURE = 5
 """Answers for each of many features up to which the likelihood has no maximum of its own, or hardly one."""
 

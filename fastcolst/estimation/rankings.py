@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from fastcolst._blas import eigh, on_one_thread
 from fastcolst._checks import choice, number, positive_numbers
 from fastcolst.comparison import BradleyTerry, comparison_model
 from fastcolst.estimation.designs import check_labels, codes_of
-from fastcolst.estimation.fit import COVARIANCES, FLAT, Found, apart, fitted, separated, warn_of
+from fastcolst.estimation.fit import COVARIANCES, EPS, Found, apart, fitted, warn_of
 from fastcolst.estimation.identification import knowledge_of, known_directions, shortest
 from fastcolst.estimation.plackett_luce import (
     TIES,
@@ -26,6 +27,7 @@ from fastcolst.estimation.plackett_luce import (
 from fastcolst.estimation.ranked import Ranked, ranked_of
 from fastcolst.estimation.rating import Fit
 from fastcolst.estimation.records import INTERIOR, NOT_CONVERGED, SEPARATED, STATUSES
+from fastcolst.estimation.separation import runaway
 
 __all__ = ["fit_rankings"]
 
@@ -161,15 +163,14 @@ def _exact(ranked: Ranked, choices: Choices, model: BradleyTerry, ridge: float, 
     known, unknown = known_directions(at_zero + np.diag(prior))
     theta, found, information, n_steps, is_settled = maximum(scaled, prior, known)
     values, vectors = eigh(known.T @ (information + np.diag(prior)) @ known)
-    axes, flat, status = known @ vectors, values <= FLAT[0], INTERIOR if is_settled else NOT_CONVERGED
+    axes, status = known @ vectors, INTERIOR if is_settled else NOT_CONVERGED
+    flat = values <= len(values) * EPS  # below its rounding no information is left
     if ridge == 0.0:
-        signed = _signed(scaled)
-        for level in FLAT:
-            if separated(signed, theta, axes[:, values <= level]):
-                status, flat = SEPARATED, values <= level
-                break
-        else:
-            status = NOT_CONVERGED if flat.any() else status
+        receding = runaway(_margins_of(scaled), theta, axes, values)
+        if receding.any():
+            status, flat = SEPARATED, receding
+        elif flat.any():
+            status = NOT_CONVERGED
     variance = information
     if groups is not None:
         sums = np.zeros((int(groups.max()) + 1, len(units)))
@@ -197,15 +198,15 @@ def _exact(ranked: Ranked, choices: Choices, model: BradleyTerry, ridge: float, 
     )
 
 
-def _signed(choices: Choices) -> Any:
-    """Margins of what was chosen over what was not, for a vector or the columns of a matrix: see :func:`separated`."""
+def _margins_of(choices: Choices) -> Callable[[Array], Array]:
+    """Margins of what was chosen over what was not, for a vector or the columns of a matrix."""
     winners, losers = _pairs(choices)
 
-    def signed(vectors: Array) -> Array:
+    def margins_of(vectors: Array) -> Array:
         utilities: Array = choices.features @ vectors
         return utilities[winners] - utilities[losers]
 
-    return signed
+    return margins_of
 
 
 def _pairs(choices: Choices) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -22,7 +22,7 @@ from fastcolst.estimation.estimators import estimator_of
 from fastcolst.estimation.mle import MLE
 from fastcolst.experiments.players import Player
 from fastcolst.experiments.problems import Problem
-from fastcolst.experiments.simulation import Plan, Record, RunError, columns, play_run
+from fastcolst.experiments.simulation import Plan, Record, RunError, columns, note_to, play_run
 from fastcolst.experiments.tables import Recipe
 
 __all__ = ["Cell", "Outcome", "Setting", "Task", "Work", "check_amounts", "compute_cells", "warm"]
@@ -169,7 +169,7 @@ def compute_cells(task: Task, stop: threading.Event | None = None) -> list[Outco
         except RunError as error:
             raise ValueError(f"scenario {task.scenario!r}, {error}") from None
         except Exception as error:
-            error.add_note(f"scenario {task.scenario!r}")
+            note_to(error, f"scenario {task.scenario!r}")
             raise
         if stop.is_set():
             raise CancelledError

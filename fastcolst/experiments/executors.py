@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from functools import partial
@@ -22,12 +24,12 @@ from fastcolst._checks import brief
 from fastcolst._compile import uninterrupted
 from fastcolst.experiments.cells import Cell, Outcome, Task, Work, compute_cells, warm
 from fastcolst.experiments.progress import Progress
-from fastcolst.experiments.simulation import POLL_SECONDS
+from fastcolst.experiments.simulation import POLL_SECONDS, note_to
 from fastcolst.experiments.store import Store
 
 __all__ = ["check_executor", "compute_cells_for", "leave_with_parent", "run_on", "run_on_threads"]
 
-HOLD_LOCKS = ("concurrent.futures.", "loky.")
+MODULES_WITH_LOCKS = ("concurrent.futures.", "loky.")
 """Modules whose executors hold locks in ``submit``, and do nothing there that takes long."""
 TASKS_AHEAD = 256
 """Tasks handed out at once to an executor that does not say how many workers it has."""
@@ -117,12 +119,12 @@ def _warn_once(store: Store, cell: Cell, trouble: str, warned: set[tuple[int, in
 
 
 def _in_one_piece(executor: Any, call: Callable[..., Any], *arguments: Any) -> None:
-    """Call, with Ctrl-C held back where the executor's locks might stay held else.
+    """Call, with Ctrl-C held back for executors whose ``submit`` holds locks, which an interrupt would leave held.
 
-    Executors of others may wait, or compute, in ``submit``.
+    Those of others may wait, or compute, in ``submit``.
     """
     submit = getattr(type(executor), "submit", None)
-    if str(getattr(submit, "__module__", None)).startswith(HOLD_LOCKS):
+    if str(getattr(submit, "__module__", None)).startswith(MODULES_WITH_LOCKS):
         uninterrupted(call, *arguments)
     else:
         call(*arguments)
@@ -156,7 +158,7 @@ def _clearer(error: BaseException, state: str) -> BaseException | None:
     if isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker":  # dask's
         return BrokenExecutor(f"a worker died ({error}): {state}")
     if not isinstance(error, OSError):  # the folder's own, which says it
-        error.add_note(state)
+        note_to(error, state)
     return None
 
 
@@ -168,7 +170,32 @@ def compute_cells_for(process: int, task: Task) -> list[Outcome]:
     parent = multiprocessing.parent_process()
     if parent is not None and parent.pid == process:
         leave_with_parent()
-    return compute_cells(task)
+    try:
+        return compute_cells(task)
+    except Exception as error:  # noqa: BLE001 - raised below, without itself as its context
+        sent = _sendable(error)
+    raise sent
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or one in its place that arrives.
+
+    Executors take a worker for dead whose error cannot be read where it arrives, as of a class whose constructor wants
+    other arguments than it passes on, and overlook an error whose truth value is false.
+    """
+    try:
+        sent = pickle.dumps(error)
+    except Exception:  # noqa: BLE001 - the executor says so
+        return error
+    with contextlib.suppress(Exception):
+        pickle.loads(sent)  # noqa: S301 - made a line above
+        if bool(error):
+            return error
+    where = "".join(traceback.format_tb(error.__traceback__))
+    told = RuntimeError(f"{type(error).__name__}{error.args}, an error that cannot be sent as it is, from\n{where}")
+    for note in getattr(error, "__notes__", ()):
+        note_to(told, note)
+    return told
 
 
 _LEAVING: set[int] = set()

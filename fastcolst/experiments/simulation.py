@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import platform
@@ -240,7 +241,7 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
             except ChoiceError as error:
                 raise RunError(f"policy {label!r}, run {run}, {error}") from None
             except Exception as error:
-                error.add_note(f"policy {label!r}, run {run}, in the rounds after {before:,}")
+                note_to(error, f"policy {label!r}, run {run}, in the rounds after {before:,}")
                 raise
             record.seconds[label] += time.thread_time() - start
             if stop.is_set():
@@ -254,6 +255,12 @@ def play_run(plan: Plan, run: int, record: Record, stop: threading.Event) -> dic
             trace[0] = trace[n_rounds]
         record.rounds_played += n_rounds
     return policies
+
+
+def note_to(error: BaseException, text: str) -> None:
+    """Add a note to an error, unless it takes none: frozen ones and those with notes of their own kind do not."""
+    with contextlib.suppress(Exception):
+        error.add_note(text)
 
 
 def _chunk_trouble(chunk: Any, n_rounds: int, problem: Problem) -> str:
