@@ -8,6 +8,7 @@ import fractions
 import functools
 import importlib
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -429,7 +430,8 @@ def _with(entry: Any, dtype: Any = float) -> Callable[[Any, Generator], Any]:
     """An array with one entry that is something else."""
 
     def make(valid: Any, rng: Generator) -> Any:
-        array = np.array(valid, dtype)
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a token like 6591e21691c33d0a-7
+            array = np.array(valid, dtype)
         array[tuple(rng.integers(array.shape))] = entry
         return array
 
