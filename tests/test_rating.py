@@ -589,6 +589,14 @@ def test_a_warning_says_who_is_separated_and_what_a_ball_decides_is_no_infinite_
         assert policy.estimate_status in held
 
 
+@pytest.mark.parametrize("radius", ["auto", None])
+def test_a_comparison_of_equals_changes_no_status(radius):
+    for rows in ([[2.0], [3.0]], [[0.0], [2.0], [3.0]]):
+        with pytest.warns(UserWarning, match="status 'separated'"):
+            found = fc.fit(rows, [1.0] * len(rows), radius=radius)
+        assert found.status == "separated" and np.isinf(found.standard_errors[0])
+
+
 def test_an_estimate_that_runs_away_without_separated_answers_is_none():
     """Where one answer in a hundred is a lapse at the least, the likeliest theta after 99 to 1 is infinite."""
     for lapse in (0.1, 0.2):

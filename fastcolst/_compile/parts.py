@@ -102,7 +102,8 @@ take a twentieth of the time of compiling."""
 
 
 _SIGNATURES: dict[Any, Any] = {}
-"""Of operators and other functions that need no compilation, by the function and the types of its arguments."""
+"""Of operators and other functions that need no compilation, by the function and the types of its arguments; kept for
+the life of the process."""
 
 
 @contextmanager

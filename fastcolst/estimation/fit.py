@@ -24,11 +24,11 @@ from fastcolst.estimation.newton import maximise
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.rating import Estimate, Fit
 from fastcolst.estimation.records import BOUNDARY, NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
-from fastcolst.estimation.separation import FLAT, runaway
+from fastcolst.estimation.separation import FLAT, of_no_information, runaway
 from fastcolst.estimation.words import SCORES, score_code
 from fastcolst.lapse import Lapse
 
-__all__ = ["COVARIANCES", "EPS", "Fit", "Found", "apart", "fit", "fitted", "warn_of"]
+__all__ = ["COVARIANCES", "Fit", "Found", "apart", "fit", "fitted", "warn_of"]
 
 Array = NDArray[np.float64]
 
@@ -50,8 +50,6 @@ LARGEST_RIDGE = 1e200
 
 SHORTEST_RADIUS = 1e-100
 """The square of a shorter one is 0."""
-
-EPS = float(np.finfo(np.float64).eps)
 
 COVARIANCES = ("posterior", "sandwich")
 
@@ -350,9 +348,8 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     axes = known @ vectors
     at_zero = float(weight(objective.model, 0.0) if objective.score == 0 else pdf(objective.model, 0.0))
     values /= at_zero
-    # Below its rounding no information is left; where log F is not concave theta may run away from answers that are not
-    # separated.
-    flat = values <= (len(values) * EPS if is_log_concave(objective.model) else FLAT[0])
+    # Where log F is not concave theta may run away though answers are not separated.
+    flat = of_no_information(values) if is_log_concave(objective.model) else values <= FLAT[0]
     if objective.ridge == 0.0 and evidence.progress["multiplier"] > 0.0 and not objective.scaled:
         status = BOUNDARY  # of the caller's ball, on which the maximum is where it is
     elif objective.ridge == 0.0:

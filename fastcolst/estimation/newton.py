@@ -287,7 +287,7 @@ def _are_separated(evidence: Evidence, step: Array, unit: float) -> bool:
     explains, and its last step still does: both theta and the step are asked.
 
     O(d^2) where every coefficient, times the largest size of its feature, is known to a unit of margins: then answers
-    are not separated. See :func:`fastcolst.estimation.separation.leads_to_recession` for what it costs else.
+    are not separated. See :func:`fastcolst.estimation.separation.leads_to_recession` for the cost otherwise.
 
     References
     ----------

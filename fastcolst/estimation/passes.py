@@ -1,7 +1,7 @@
 """One pass over all comparisons: the gradient and the information.
 
-When a pass is made is decided by :func:`fastcolst.estimation.prediction.pass_is_due`; who makes it is
-:mod:`fastcolst.estimation.newton`.
+When an estimator makes a pass is decided by :func:`fastcolst.estimation.prediction.pass_is_due`; who makes it is
+:mod:`fastcolst.estimation.newton`, for fits and audits as well, which do not ask.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ REST = 1e-11
 """Standard errors of a step after which the search ends: the step after it would be the square of that."""
 ROUNDING = 1e-5
 """Standard errors of a step that may find no higher likelihood only because this is rounded."""
-OF_SUMS = 1e-11
+SUM_ROUNDING = 1e-11
 """Share of the log-likelihood by which rounding may lower it."""
 SHORTEST = 2.0**-40
 """Of a step's length, below which a step is given up."""
@@ -195,8 +195,8 @@ def maximum(choices: Choices, ridge: Array, known: Array) -> tuple[Array, Likeli
             there = likelihood_at(choices, trial)
             if _penalised(there, ridge, trial) >= before + 1e-4 * fraction * length**2:
                 break
-            if length < ROUNDING:  # sums tell no longer; but where no information is left theta may have moved far
-                if _penalised(there, ridge, trial) < before - OF_SUMS * (1.0 + abs(before)):
+            if length < ROUNDING:  # sums can no longer tell; but where no information is left theta may move far
+                if _penalised(there, ridge, trial) < before - SUM_ROUNDING * (1.0 + abs(before)):
                     return theta, found, information, n_steps, True
                 return trial, there, information_at(choices, there), n_steps, True
             fraction /= 2.0

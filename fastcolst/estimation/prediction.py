@@ -1,7 +1,8 @@
 """Whether a pass over the history is due: how far theta is from the maximum, predicted without one.
 
-:func:`pass_is_due` decides, whenever theta is wanted. A push too long to predict from makes it due by ``warm`` = 0, or
-by ``remaining`` = inf.
+:func:`pass_is_due` decides, whenever theta is wanted. ``warm`` = 0 makes it due: after a push that failed, a choice
+from a set, a retraction, and where weights have faded, or a feature or the ball is new. So does ``remaining`` = inf:
+after a push too long to predict from.
 
 Delta = theta - anchor is the movement since the last pass, M the information with the multiplier's part, e = z'theta a
 margin, and u = 4 F'(0) the unit of margins, with |psi'''| <= 2 kappa u psi''; kappa = 1/2 for the logistic loss of any

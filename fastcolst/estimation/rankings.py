@@ -13,7 +13,7 @@ from fastcolst._blas import eigh, on_one_thread
 from fastcolst._checks import choice, number, positive_numbers
 from fastcolst.comparison import BradleyTerry, comparison_model
 from fastcolst.estimation.designs import check_labels, codes_of
-from fastcolst.estimation.fit import COVARIANCES, EPS, Found, apart, fitted, warn_of
+from fastcolst.estimation.fit import COVARIANCES, Found, apart, fitted, warn_of
 from fastcolst.estimation.identification import knowledge_of, known_directions, shortest
 from fastcolst.estimation.plackett_luce import (
     TIES,
@@ -27,7 +27,7 @@ from fastcolst.estimation.plackett_luce import (
 from fastcolst.estimation.ranked import Ranked, ranked_of
 from fastcolst.estimation.rating import Fit
 from fastcolst.estimation.records import INTERIOR, NOT_CONVERGED, SEPARATED, STATUSES
-from fastcolst.estimation.separation import runaway
+from fastcolst.estimation.separation import of_no_information, runaway
 
 __all__ = ["fit_rankings"]
 
@@ -164,7 +164,7 @@ def _exact(ranked: Ranked, choices: Choices, model: BradleyTerry, ridge: float, 
     theta, found, information, n_steps, is_settled = maximum(scaled, prior, known)
     values, vectors = eigh(known.T @ (information + np.diag(prior)) @ known)
     axes, status = known @ vectors, INTERIOR if is_settled else NOT_CONVERGED
-    flat = values <= len(values) * EPS  # below its rounding no information is left
+    flat = of_no_information(values)
     if ridge == 0.0:
         receding = runaway(_margins_of(scaled), theta, axes, values)
         if receding.any():

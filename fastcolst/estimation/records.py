@@ -16,11 +16,11 @@ BOUNDARY = 1
 SEPARATED = 2
 NOT_CONVERGED = 3
 STATUSES = ("interior", "boundary", "separated", "not-converged")
-"""interior: the maximum. boundary: the maximum on the ball; a larger ball would give a larger estimate, whatever the
-answers are where the ball is the caller's. separated:
-theta explains every comparison, or there is a direction that explains some the better the further one goes and none the
-worse, so that the likelihood has no finite maximum; theta is its maximum on the ball, or merely a point of high
-likelihood. not-converged: passes ran out, or the information or a step was not finite."""
+"""interior: the maximum. boundary: the maximum on the ball; a larger ball would give a larger estimate, also of
+separated answers where the ball is the caller's and the search reaches it. separated: theta explains every comparison,
+or there is a direction that explains some the better the further one goes and none the worse, so that the likelihood
+has no finite maximum; theta is its maximum on the ball, or merely a point of high likelihood. not-converged: passes ran
+out, or the information or a step was not finite."""
 
 
 class Settings(NamedTuple):

@@ -2,7 +2,8 @@
 
 They are when some v has z~'v > 0 for some answers and z~'v < 0 for none: a recession direction, along which the
 likelihood grows for ever (Albert, Anderson 1984). A direction found is a proof up to rounding, since all answers are
-asked. Finding none proves nothing: directions are looked for where a search has led, or where no information is left.
+asked. Finding none proves nothing: directions are looked for where a search has led (:func:`leads_to_recession`, for
+the solver), or where no information is left (:func:`runaway`, for fits).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from fastcolst.estimation.identification import known_directions
 from fastcolst.kernels.linalg import inverse_factor
 
-__all__ = ["FLAT", "leads_to_recession", "runaway"]
+__all__ = ["FLAT", "leads_to_recession", "of_no_information", "runaway"]
 
 CONTRADICTION = 1e-9
 """Share of the largest margin: what an answer's own is negative by below it is rounding."""
@@ -25,7 +26,9 @@ NOISE = 1e-6
 
 FLAT = (1e-12, 1e-9, 1e-6)
 """Shares of the information at theta = 0. Along directions that keep less than the first of these theta may have run
-away; so it may along those that keep less than another, which are asked if the first are not enough."""
+away; the larger ones are tried in turn where no recession direction is found."""
+
+EPS = float(np.finfo(np.float64).eps)
 
 Array = NDArray[np.float64]
 
@@ -37,17 +40,22 @@ def recedes(margins: Array) -> bool:
 
 
 def leads_to_recession(history: Any, scales: Array, start: Array) -> bool:
-    """Whether the part of a vector along which no answer that contradicts it moves is a recession direction.
+    """Whether a vector becomes a recession direction when all that the answers against it can see is taken out.
 
-    The vector is projected on the null space of Z'Z, the Gram matrix of the answers with z~'v < 0. While some answer
+    It is projected on the null space of Z'Z, the Gram matrix of the answers with z~'v < 0. While some answer
     contradicts what comes out it joins them, and the rank of Z'Z grows.
 
     Parameters
     ----------
-    history : a history of comparisons
+    history : History, or whatever has its ``margins`` and ``gram_of``
     scales : (d,) float64
         The largest size of each feature.
     start : (d,) float64
+
+    Returns
+    -------
+    bool
+        That one is found is a proof, that none is proves nothing.
 
     Notes
     -----
@@ -70,6 +78,11 @@ def leads_to_recession(history: Any, scales: Array, start: Array) -> bool:
     return False
 
 
+def of_no_information(shares: Array) -> NDArray[np.bool_]:
+    """Which shares of the information, (r,), are below their rounding."""
+    return shares <= len(shares) * EPS
+
+
 def runaway(margins_of: Callable[[Array], Array], theta: Array, axes: Array, shares: Array) -> NDArray[np.bool_]:
     """Which axes theta has run away along, (r,): none where no recession direction is found.
 
@@ -85,8 +98,10 @@ def runaway(margins_of: Callable[[Array], Array], theta: Array, axes: Array, sha
         Of the information at theta = 0 that they keep at theta.
     """
     margins = margins_of(theta)
-    if np.all(margins > 0.0):  # completely separated, by all vectors around theta as well
-        return np.ones(len(shares), np.bool_)
+    if margins.max(initial=0.0) > 0.0 and margins.min() >= 0.0:
+        compares = np.abs(margins_of(axes)).max(axis=1, initial=0.0) > 0.0
+        if np.all(margins[compares] > 0.0):  # completely separated, by all vectors around theta as well
+            return np.ones(len(shares), np.bool_)
     for level in FLAT:
         flat = shares <= level
         along = margins_of(axes[:, flat])  # of size |z'theta| for the answers that pulled theta there, 0 for the others

@@ -42,7 +42,7 @@ def whiten(factor: Any, contexts: Any, out: Any) -> None:
     Parameters
     ----------
     factor : (d, d) float64, C-contiguous, lower triangular
-        S.
+        S, with zeros above its diagonal: they are read.
     contexts : (d, n) float64
         Arms as columns.
     out : (d, n) float64
@@ -50,11 +50,11 @@ def whiten(factor: Any, contexts: Any, out: Any) -> None:
 
     Notes
     -----
-    n d^2 / 2 multiply-adds. Four rows of the output are found together from four rows of X at a time, which quarters
-    the loads of X; one to three rows that are left over are found one by one. With two rows of the output at a time
-    this function took a fifth longer at d = 50, and half as long again at d = 384. The zeros of S beside its diagonal
-    are multiplied like the rest, which takes a loop less; with ``range`` in place of ``while`` that loop took 1.4 times
-    as long.
+    n d (d + 4) / 2 multiply-adds. Four rows of the output are found together from four rows of X at a time, which
+    quarters the loads of X; one to three rows that are left over are found one by one. With two rows of the output at a
+    time this function took a fifth longer at d = 50, and half as long again at d = 384. The zeros of S beside its
+    diagonal are multiplied like the rest, which saves a loop. Written with ``range`` instead of ``while`` it took 1.4
+    times as long.
     The output must not share memory with the contexts.
     """
     d, n = contexts.shape
@@ -135,6 +135,7 @@ def whiten_contrast(factor: Any, contrast: Any, out: Any) -> float:
     Parameters
     ----------
     factor : (d, d) float64, lower triangular
+        S, with zeros above its diagonal: they are read.
     contrast : (d,) float64
     out : (d,) float64
         Overwritten.
