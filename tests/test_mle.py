@@ -10,7 +10,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy import optimize, sparse
+from scipy import sparse
+from test_separation import are_separated
 
 import fastcolst as fc
 from fastcolst import reference
@@ -318,12 +319,6 @@ def test_histories_have_the_same_margins_and_gram_matrices():
         expected = contrasts[chosen].T @ contrasts[chosen]
         np.testing.assert_allclose(history.gram_of(selected), expected, rtol=1e-12, atol=1e-9)
         assert not history.gram_of(np.zeros(1100, np.bool_)).any()
-
-
-def are_separated(signed):
-    """By a linear program: whether along some direction of theta some margins grow and none shrinks."""
-    found = optimize.linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1.0, 1.0))
-    return found.fun < -1e-7
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -19,7 +19,7 @@ def leads(signed, start):
 
 
 def are_separated(signed):
-    """By a linear program."""
+    """By a linear program: whether along some direction of theta some margins grow and none shrinks."""
     found = optimize.linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1.0, 1.0))
     return found.fun < -1e-9
 
