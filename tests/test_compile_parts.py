@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import operator
+import sys
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -16,7 +19,7 @@ from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
 
 import fastcolst as fc
-from fastcolst._compile import helper, plain, summation
+from fastcolst._compile import helper, make_agent, plain, summation
 from fastcolst._compile.flags import FLAGS, PART, PLAIN, WHOLE
 from fastcolst.comparison import cdf
 from fastcolst.kernels.linalg import dot
@@ -182,6 +185,166 @@ def test_what_an_operator_does_with_two_types_is_found_once(monkeypatch):
     assert searched[operator.add] > 2
 
 
+class Holder(NamedTuple):
+    """Two things."""
+
+    values: Any
+    more: Any
+
+
+@helper
+def _row_of(matrix: Any, i: int) -> Any:
+    return matrix[i]
+
+
+@helper
+def _copied(matrix: Any, i: int) -> Any:
+    return matrix[i].copy()
+
+
+@numba.njit
+def _users_rows(matrix: Any) -> Any:
+    return matrix[1:]
+
+
+def _looks(matrix: Any) -> float:
+    held = Holder(matrix[1:], (matrix, 1.0))
+    row = held.values[0] if held.more[1] > 0.0 else _row_of(held.more[0], 0)
+    return row[1] + _row_of(matrix, 0)[0]
+
+
+def _makes(matrix: Any) -> float:
+    return (matrix[0] + 1.0)[1]
+
+
+def _is_given_a_copy(matrix: Any) -> float:
+    return _copied(matrix, 1)[1]
+
+
+def _is_given_by_code_of_a_user(matrix: Any) -> float:
+    return _users_rows(matrix)[0, 0]
+
+
+def _lists(matrix: Any) -> float:
+    rows = [matrix[0], matrix[1]]
+    return rows[1][0]
+
+
+def _returns(matrix: Any) -> Any:
+    return matrix
+
+
+def _returns_in_a_tuple(matrix: Any) -> Any:
+    return 1.0, (matrix[1:], 2.0)
+
+
+MATRIX = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
+@pytest.mark.parametrize("function", [_looks, _makes, _is_given_a_copy, _is_given_by_code_of_a_user, _lists])
+@pytest.mark.parametrize("is_part", [False, True])
+def test_what_makes_no_array_counts_no_references_and_all_memory_is_given_back(function, is_part):
+    @numba.njit(**FLAGS, **WHOLE)
+    def of_parts(matrix: Any) -> float:
+        return part(matrix)
+
+    part = numba.njit(**FLAGS, **PART)(function)
+    compiled = of_parts if is_part else numba.njit(**FLAGS, **WHOLE)(function)
+    expected = function(MATRIX)
+    assert compiled(MATRIX) == expected
+    (signature,) = compiled.signatures
+    library = compiled.overloads[signature].library
+    assert library.owns == (function is not _looks)
+    if not library.owns:
+        assert "NRT_incref" not in library.get_llvm_str()
+    with memory_in_use() as in_use:
+        before, references = in_use(), sys.getrefcount(MATRIX)
+        for _ in range(50):
+            assert compiled(MATRIX) == expected
+        assert in_use() == before
+        assert sys.getrefcount(MATRIX) == references
+
+
+@pytest.mark.jit
+def test_parts_serve_functions_that_numba_compiles_for_users():
+    looks = helper(_looks)
+
+    @numba.njit
+    def users(matrix: Any) -> Any:
+        return _copied(matrix, 0), looks(matrix)
+
+    users(MATRIX)
+    with memory_in_use() as in_use:
+        before = in_use()
+        kept = [users(np.full((2, 3), float(i))) for i in range(50)]
+        assert [(row.tolist(), total) for row, total in kept] == [([i] * 3, 2.0 * i) for i in range(50)]
+        del kept
+        assert in_use() == before
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("function", [_returns, _returns_in_a_tuple])
+def test_an_array_that_a_kernel_returns_lives_as_long_as_somebody_has_it(function):
+    compiled = numba.njit(**FLAGS, **WHOLE)(function)
+    with memory_in_use() as in_use:
+        compiled(np.ones((2, 3)))
+        before = in_use()
+        kept = [compiled(np.full((2, 3), float(i))) for i in range(50)]
+        rows = kept if function is _returns else [row for _, (row, _) in kept]
+        assert [row[-1, 2] for row in rows] == list(range(50))
+        del kept, rows
+        assert in_use() == before
+
+
+LONG = "total = 0.5 * total + np.arctan(total) + np.sinh(0.1 * total) - np.tanh(total)"
+"""Arithmetic that LLVM does not copy to each of a dozen calls."""
+
+
+def _calls(seen: str) -> str:
+    return " + ".join(f"row_of({seen}, {i % 2})[{i % 3}]" for i in range(12))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("first", ["looks", "makes"])
+def test_kernels_that_count_and_kernels_that_do_not_have_a_part_of_their_own_each(first):
+    lines = "\n".join(f"        {LONG}" for _ in range(40))
+    scope: dict[str, Any] = {"np": np}
+    source = f"def row_of(matrix, i):\n    total = matrix[0, 0]\n    for _ in range(2):\n{lines}\n"
+    exec(f"{source}    return matrix[i if total < 1e300 else 0]", scope)  # noqa: S102
+    scope["row_of"] = helper(scope["row_of"])
+    exec(f"def looks(matrix):\n    return {_calls('matrix')}", scope)  # noqa: S102
+    exec(f"def makes(matrix):\n    made = matrix.copy()\n    return {_calls('made')}", scope)  # noqa: S102
+    kernels = {name: numba.njit(**FLAGS, **WHOLE)(scope[name]) for name in ("looks", "makes")}
+    kernels[first](MATRIX)
+    with memory_in_use() as in_use:
+        before = in_use()
+        for _ in range(20):
+            assert {kernel(MATRIX) for kernel in kernels.values()} == {MATRIX[:, :].sum() * 2.0}
+        assert in_use() == before
+
+
+def _puts(agent: Any, state: Any) -> None:
+    agent.state = state
+
+
+@pytest.mark.jit
+def test_an_array_that_a_kernel_puts_into_a_handle_lives_as_long_as_the_handle():
+    compiled = numba.njit(**FLAGS, **WHOLE)(_puts)
+    read = numba.njit(lambda agent: agent.state[2])
+    generator = np.random.default_rng(0)
+    agent = make_agent((1.0,), np.zeros(3), generator)
+    with memory_in_use() as in_use:
+        for i in range(50):
+            compiled(agent, np.full(3, float(i)))
+            assert read(agent) == i
+        before = in_use()
+        compiled(agent, np.full(3, 50.0))
+        assert read(agent) == 50.0
+        assert in_use() == before
+
+
 def choose_and_learn(n_rounds: int) -> None:
     """Let policies with each kind of state choose and learn, here and in simulations, then drop them."""
     rng = np.random.default_rng(0)
@@ -199,8 +362,10 @@ def choose_and_learn(n_rounds: int) -> None:
     many.learn_and_predict(contrasts, rng.random(1000) < 0.5)
 
 
-@pytest.mark.jit
-def test_kernels_give_back_all_memory_and_no_more():
+@contextmanager
+def memory_in_use() -> Iterator[Callable[[], tuple[int, int]]]:
+    """How many blocks of memory Numba's arrays have, and how many of them are referred to."""
+
     def in_use() -> tuple[int, int]:
         gc.collect()
         stats = rtsys.get_allocation_stats()
@@ -209,10 +374,16 @@ def test_kernels_give_back_all_memory_and_no_more():
     counted = _nrt.memsys_stats_enabled()
     _nrt.memsys_enable_stats()
     try:
+        yield in_use
+    finally:
+        if not counted:
+            _nrt.memsys_disable_stats()
+
+
+@pytest.mark.jit
+def test_kernels_give_back_all_memory_and_no_more():
+    with memory_in_use() as in_use:
         choose_and_learn(40)
         before = in_use()
         choose_and_learn(40)
         assert in_use() == before
-    finally:
-        if not counted:
-            _nrt.memsys_disable_stats()

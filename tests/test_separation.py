@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from fastcolst.estimation.history import History
-from fastcolst.estimation.separation import leads_to_recession
+from fastcolst.estimation.separation import recession_from
 
 pytestmark = pytest.mark.either_lane
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.either_lane
 def leads(signed, start):
     signed = np.array(signed, float)
     history = History.of(signed, np.ones(len(signed)))
-    return leads_to_recession(history, np.abs(signed).max(axis=0), np.array(start, float))
+    return recession_from(history, np.abs(signed).max(axis=0), np.array(start, float)) is not None
 
 
 def are_separated(signed):

@@ -24,7 +24,7 @@ from fastcolst.estimation.newton import maximise
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.rating import Estimate, Fit
 from fastcolst.estimation.records import BOUNDARY, NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
-from fastcolst.estimation.separation import FLAT, of_no_information, runaway
+from fastcolst.estimation.separation import FLAT, of_no_information, runaway, unmoved
 from fastcolst.estimation.words import SCORES, score_code
 from fastcolst.lapse import Lapse
 
@@ -344,28 +344,40 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     added = np.empty((2, len(margins)))
     informations(objective, margins, won + lost, added)
     slope, variance = scaled.information(added[0]) + prior, scaled.information(added[1])
-    values, vectors = eigh(known.T @ slope @ known)
-    axes = known @ vectors
     at_zero = float(weight(objective.model, 0.0) if objective.score == 0 else pdf(objective.model, 0.0))
-    values /= at_zero
+
+    def shares_within(basis: Array) -> tuple[Array, Array]:
+        """Axes of the information in a subspace, and the shares of that at theta = 0 which they keep."""
+        values, vectors = eigh(basis.T @ slope @ basis)
+        return values / at_zero, basis @ vectors
+
+    values, axes = shares_within(known)
     # Where log F is not concave theta may run away though answers are not separated.
     flat = of_no_information(values) if is_log_concave(objective.model) else values <= FLAT[0]
+    away = None
     if objective.ridge == 0.0 and evidence.progress["multiplier"] > 0.0 and not objective.scaled:
         status = BOUNDARY  # of the caller's ball, on which the maximum is where it is
     elif objective.ridge == 0.0:
         receding = runaway(_margins_of(design, won, lost), theta, axes / units[:, None], values)
         if receding.any():
             status, flat = SEPARATED, receding
+        elif (
+            status == SEPARATED
+        ):  # as the solver found, on a ball where answers that become certain tell something still
+            stays, leaves = known_directions(known.T @ unmoved(evidence.history, scales, theta) @ known)
+            away, (values, axes) = known @ leaves, shares_within(known @ stays)
+            flat = np.zeros(len(values), np.bool_)
         elif evidence.progress["multiplier"] > 0.0:
             status = BOUNDARY
         elif flat.any():
             status = NOT_CONVERGED
+    away, axes, values = axes[:, flat] if away is None else away, axes[:, ~flat], values[~flat]
     if answers.groups is not None:
         variance = _clustered(objective, answers, answers.groups, theta, units)
     if is_posterior:
         variance = variance + prior
-    inverse = (axes[:, ~flat] / (at_zero * values[~flat])) @ axes[:, ~flat].T
-    knowledge = knowledge_of(inverse, axes[:, flat], variance, unknown, units, metric)
+    inverse = (axes / (at_zero * values)) @ axes.T
+    knowledge = knowledge_of(inverse, away, variance, unknown, units, metric)
     return Found(theta, knowledge, highest, status)
 
 

@@ -17,7 +17,7 @@ from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.passes import pass_over
 from fastcolst.estimation.prediction import answers_are_few, predicted_error
 from fastcolst.estimation.records import BOUNDARY, INTERIOR, NOT_CONVERGED, SEPARATED, Evidence, Progress, Settings
-from fastcolst.estimation.separation import leads_to_recession
+from fastcolst.estimation.separation import recession_from
 from fastcolst.kernels.linalg import SHARE_TOLERANCE, inverse_factor
 
 __all__ = ["distance", "maximise", "solve"]
@@ -287,7 +287,7 @@ def _are_separated(evidence: Evidence, step: Array, unit: float) -> bool:
     explains, and its last step still does: both theta and the step are asked.
 
     O(d^2) where every coefficient, times the largest size of its feature, is known to a unit of margins: then answers
-    are not separated. See :func:`fastcolst.estimation.separation.leads_to_recession` for the cost otherwise.
+    are not separated. See :func:`fastcolst.estimation.separation.recession_from` for the cost otherwise.
 
     References
     ----------
@@ -296,7 +296,7 @@ def _are_separated(evidence: Evidence, step: Array, unit: float) -> bool:
     scales = evidence.features["scale"]
     if unit * np.sqrt(np.square(evidence.factor * scales).sum(axis=0).max()) < 1.0:  # the largest standard error
         return False
-    return any(leads_to_recession(evidence.history, scales, start) for start in (evidence.theta, step))
+    return any(recession_from(evidence.history, scales, start) is not None for start in (evidence.theta, step))
 
 
 def distance(theta: Array, exact: Array, penalised: Array) -> float:

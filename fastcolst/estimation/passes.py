@@ -18,8 +18,8 @@ from fastcolst.estimation.objective import Objective
 
 __all__ = ["gradient_and_information", "pass_over"]
 
-MANY = 64
-"""Features beyond which BLAS sums up the information: of 100 that takes four fifths of the time, of 300 a half."""
+MANY = 160
+"""Features beyond which BLAS sums up the information: of 200 that takes nine tenths of the time, of 100 1.3 times."""
 
 
 @functools.singledispatch
@@ -84,7 +84,7 @@ def gradient_and_information(model: Any, kind: int, history: Any, theta: Any, gr
     -----
     O(n d), and O(n d^2 / 2) with the information. Its scratch vectorises better as local arrays than as an argument.
     """
-    margins, slopes, curvatures, weighted = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS), np.empty(ROWS)
+    margins, slopes, curvatures = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS)
     d = theta.size
     gradient[:] = 0.0
     information[:] = 0.0
@@ -101,11 +101,7 @@ def gradient_and_information(model: Any, kind: int, history: Any, theta: Any, gr
             curvatures[j] *= block[d, j]
         for k in range(d):
             gradient[k] += _block_product(slopes, block[k])
-        for k in range(information.shape[0]):
-            for j in range(ROWS):
-                weighted[j] = curvatures[j] * block[k, j]
-            for l in range(k + 1):
-                information[k, l] += _block_product(weighted, block[l])
+        _add_information(block, curvatures, information)
     for k in range(information.shape[0]):
         for l in range(k):
             information[l, k] = information[k, l]
@@ -142,6 +138,43 @@ def _block_margins(theta: Any, block: Any, out: Any) -> None:
         for j in range(ROWS):
             out[j] += theta[k] * block[k, j]
         k += 1
+
+
+@helper
+def _add_information(block: Any, curvatures: Any, information: Any) -> None:
+    """Add sum w z z' of a block to the lower triangle. O(512 d^2 / 2).
+
+    Four products are summed up together, of two coordinates with two, so that every load serves twice: one by one takes
+    1.7 times as long with 50 features, and as long with 10. Where a coordinate has no partner it is its own.
+    """
+    one, other = np.empty(ROWS), np.empty(ROWS)
+    d = information.shape[0]
+    for k in range(0, d, 2):
+        next_k = min(k + 1, d - 1)
+        for j in range(ROWS):
+            one[j] = curvatures[j] * block[k, j]
+            other[j] = curvatures[j] * block[next_k, j]
+        for l in range(0, k + 1, 2):
+            next_l = min(l + 1, d - 1)
+            a, b, c, e = _block_products(one, other, block[l], block[next_l])
+            information[k, l] += a
+            if next_k > k:
+                information[next_k, l] += c
+                information[next_k, next_l] += e
+            if next_l < k:
+                information[k, next_l] += b
+
+
+@summation
+def _block_products(one: Any, other: Any, row: Any, next_row: Any) -> tuple[float, float, float, float]:
+    """Inner products of 512 values, and of 512 others, with two coordinates of a block."""
+    a, b, c, e = 0.0, 0.0, 0.0, 0.0
+    for j in range(ROWS):
+        a += one[j] * row[j]
+        b += one[j] * next_row[j]
+        c += other[j] * row[j]
+        e += other[j] * next_row[j]
+    return a, b, c, e
 
 
 @summation

@@ -2,8 +2,9 @@
 
 They are when some v has z~'v > 0 for some answers and z~'v < 0 for none: a recession direction, along which the
 likelihood grows for ever (Albert, Anderson 1984). A direction found is a proof up to rounding, since all answers are
-asked. Finding none proves nothing: directions are looked for where a search has led (:func:`leads_to_recession`, for
-the solver), or where no information is left (:func:`runaway`, for fits).
+asked. Finding none proves nothing: directions are looked for where a search has led (:func:`recession_from`, for the
+solver), or where no information is left (:func:`runaway`, for fits). What stays known of separated answers follows from
+those that no recession direction moves (:func:`unmoved`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from fastcolst.estimation.identification import known_directions
 from fastcolst.kernels.linalg import inverse_factor
 
-__all__ = ["FLAT", "leads_to_recession", "of_no_information", "runaway"]
+__all__ = ["FLAT", "of_no_information", "recession_from", "runaway", "unmoved"]
 
 CONTRADICTION = 1e-9
 """Share of the largest margin: what an answer's own is negative by below it is rounding."""
@@ -39,8 +40,8 @@ def recedes(margins: Array) -> bool:
     return bool(largest > 0.0 and margins.min() >= -CONTRADICTION * largest)
 
 
-def leads_to_recession(history: Any, scales: Array, start: Array) -> bool:
-    """Whether a vector becomes a recession direction when all that the answers against it can see is taken out.
+def recession_from(history: Any, scales: Array, start: Array, ignored: NDArray[np.bool_] | None = None) -> Array | None:
+    """A vector without all that the answers against it can see, if that is a recession direction.
 
     It is projected on the null space of Z'Z, the Gram matrix of the answers with z~'v < 0. While some answer
     contradicts what comes out it joins them, and the rank of Z'Z grows.
@@ -51,10 +52,12 @@ def leads_to_recession(history: Any, scales: Array, start: Array) -> bool:
     scales : (d,) float64
         The largest size of each feature.
     start : (d,) float64
+    ignored : (n,) bool, optional
+        Answers that are not asked.
 
     Returns
     -------
-    bool
+    (d,) float64 or None
         That one is found is a proof, that none is proves nothing.
 
     Notes
@@ -63,19 +66,41 @@ def leads_to_recession(history: Any, scales: Array, start: Array) -> bool:
     know all directions, as they do as a rule where answers are not separated, no eigenvectors are computed: of 50
     features these take ten times as long as a factorisation.
     """
-    units, margins = np.where(scales > 0.0, scales, 1.0), history.margins(start)
+
+    def margins_of(vector: Array) -> Array:
+        margins: Array = history.margins(vector)
+        return margins if ignored is None else np.where(ignored, 0.0, margins)
+
+    units, margins = np.where(scales > 0.0, scales, 1.0), margins_of(start)
     contradict, noise = margins < 0.0, NOISE * np.abs(margins).max(initial=0.0)
     while not contradict.all():
         gram = history.gram_of(contradict) / np.outer(units, units)
         if inverse_factor(gram) is not None:
-            return False
+            return None
         _, null_space = known_directions(gram)
-        margins = history.margins((null_space @ (null_space.T @ (start * units))) / units)
+        direction = (null_space @ (null_space.T @ (start * units))) / units
+        margins = margins_of(direction)
         joining = ~contradict & (margins < -CONTRADICTION * margins.max())
         if not joining.any():
-            return bool(margins.max() > noise and recedes(margins))
+            return direction if margins.max() > noise and recedes(margins) else None
         contradict |= joining
-    return False
+    return None
+
+
+def unmoved(history: Any, scales: Array, start: Array) -> Array:
+    """Z'Z of the answers that stay as they are along every recession direction found from a vector, (d, d).
+
+    Where answers are separated the others become certain, and tell nothing more: along the null space of this matrix
+    the likelihood grows for ever or does not change. It is for features in units of their largest size. Those that one
+    direction moves are ignored when the next is looked for. O(n d^2 + d^3) for each direction.
+    """
+    units = np.where(scales > 0.0, scales, 1.0)
+    moved = np.zeros(len(history.margins(start)), np.bool_)
+    while (direction := recession_from(history, scales, start, moved)) is not None:
+        margins = history.margins(direction)
+        moved |= margins > CONTRADICTION * margins[~moved].max()
+    gram: Array = history.gram_of(~moved) / np.outer(units, units)
+    return gram
 
 
 def of_no_information(shares: Array) -> NDArray[np.bool_]:

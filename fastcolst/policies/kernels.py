@@ -24,10 +24,8 @@ from fastcolst.policies.protocol import (
     draw,
     estimate_is_stale,
     greedy_arm,
-    n_raw,
     select,
     update,
-    work_shape,
 )
 from fastcolst.policies.state import exploration_end_is_due
 
@@ -281,7 +279,7 @@ def first_wins(chunk: Any, r: int, first: int, second: int) -> bool:
 
 
 @kernel
-def play(agent: Any, chunk: Any, trace: Any) -> int:
+def play(agent: Any, chunk: Any, trace: Any, buffers: Any) -> int:
     """Play a chunk of simulated rounds: draw, choose, duel, add up regret, learn.
 
     Parameters
@@ -292,6 +290,8 @@ def play(agent: Any, chunk: Any, trace: Any) -> int:
     trace : (m + 1, 3) or (m + 1, 5) float64
         Running totals of average regret, weak regret and self-duels; and, where there are five columns, of the regret
         of the pair's first arm alone, and of the greedy arm. Row 0 is read, the others are overwritten.
+    buffers : Buffers
+        Of the contexts' shape; overwritten.
 
     Returns
     -------
@@ -302,8 +302,8 @@ def play(agent: Any, chunk: Any, trace: Any) -> int:
 
     Notes
     -----
-    The cost of a round is the rule's: O(n d^2) for CoLSTIM. Scratch is allocated once a call, and a round's result does
-    not depend on where chunks begin.
+    The cost of a round is the rule's: O(n d^2) for CoLSTIM. A round's result does not depend on where chunks begin. As
+    nothing is allocated here, no references are counted, see :mod:`fastcolst._compile.parts`.
 
     The greedy arm is that of the highest estimated utility before the round's answer is learned. During the exploration
     theta is not kept up to date, and it is the first of the random pair; without an estimate its regret is nan.
@@ -311,11 +311,8 @@ def play(agent: Any, chunk: Any, trace: Any) -> int:
     rule, state = agent.rule, agent.state
     counters = state.counters[()]
     m, d, n = chunk.contexts.shape
-    raw = np.empty(n_raw(rule, n))
-    work = np.zeros(work_shape(rule, n, d))
-    contrast = np.empty(d)
+    raw, work, contrast, estimated = buffers.raw, buffers.work, buffers.contrast, buffers.by_coordinate[0]
     tells_single_arms = trace.shape[1] > 3
-    estimated = np.empty(n if tells_single_arms else 0)
     for r in range(m):
         # before a number is drawn
         if exploration_end_is_due(counters) or estimate_is_stale(state, rule, counters.exploration_end >= 0):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastcolst._compile import make_agent
 from fastcolst.features import FeatureMap
 from fastcolst.policies.duel import no_pair
-from fastcolst.policies.kernels import agent_is_stale, play
+from fastcolst.policies.kernels import Buffers, agent_is_stale, play
 from fastcolst.policies.protocol import Chunk
 from fastcolst.policies.robust import trusting
 
@@ -162,13 +162,14 @@ class Simulated:
             self._learn_unasked()
             if self._position:
                 chunk = chunk._replace(contexts=np.pad(chunk.contexts, ((0, 0), (0, 1), (0, 0))))
+            buffers = Buffers.new(self._rule, n, chunk.contexts.shape[1])
             end = 0
             while played < m:
                 if played == end:
                     end = played + self._answers_at_once(m - played)
                     self._make_room(end - played)
                 rest = Chunk(*(array[played:end] for array in chunk)) if end - played < m else chunk
-                more = play(self._at_once, rest, trace[played:])
+                more = play(self._at_once, rest, trace[played:], buffers)
                 if more < 0:
                     raise no_pair(self._rule, self._chosen.item() + 1, n)
                 played += more
