@@ -7,7 +7,7 @@ A model is a comparison function F, the probability that the first arm wins,
 together with a perturbation distribution G such that the difference of two independent draws of G has the law F. Bengs,
 Saha and Huellermeier (2022), section 2, call this a linear stochastic transitivity model.
 
-The three models here serve arrays in Python and scalars in kernels with the same branch-free formulas. A model of
+The models here serve arrays in Python and scalars in kernels with the same branch-free formulas. A model of
 one's own is a registered NamedTuple with ``cdf``, ``pdf``, ``raw`` and ``perturb``, in any file; see
 :func:`comparison_model`. Where one of the package goes is told in ``docs/code.md``.
 """

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from fastcolst.estimation.history import History
-from fastcolst.estimation.separation import recession_from
+from fastcolst.estimation.separation import recession_from, unmoved
 
 pytestmark = pytest.mark.either_lane
 
@@ -30,6 +30,13 @@ def test_answers_that_contradict_a_projection_join_those_that_contradicted_the_v
     assert leads(answers, [1, 2, 0.5])
     assert not leads(answers[:3], [1, 2, 0.5])  # which no direction but 0 explains
     assert leads(answers, [1, 2, -0.5]) is False  # the wrong way
+
+
+def test_answers_that_no_direction_moves_are_told_from_those_that_one_moves_little():
+    signed = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, -1.0]])
+    history = History.of(signed, np.ones(4))
+    gram = unmoved(history, np.array([1.0, 1.0, 2.0]), np.array([1e12, 1.0, 0.3]))
+    np.testing.assert_array_equal(gram, np.diag([0.0, 0.0, 1.25]))
 
 
 def test_what_a_projection_leaves_by_rounding_is_no_direction():

@@ -14,7 +14,7 @@ from fastcolst.reference.linalg import Floats, floats
 
 
 class ComparisonModel(abc.ABC):
-    """What the three models share: G, and the law F of the difference of two independent draws of G."""
+    """What the models share: G, and the law F of the difference of two independent draws of G."""
 
     @abc.abstractmethod
     def cdf(self, u: ArrayLike) -> Floats:

@@ -103,6 +103,7 @@ class StagewisePolicy(LinearPolicy):
         raise AssertionError("2^-S < 1/sqrt(T): no round leaves the last stage")
 
     def _clipped_noise(self, uniforms: Floats, raw: Floats) -> Floats | float:
+        """The perturbation of each arm in this round; none unless a rule says otherwise."""
         return 0.0
 
     @abc.abstractmethod
