@@ -17,12 +17,14 @@ from numba.core import event
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
+from numba.experimental import jitclass
 
 import fastcolst as fc
 from fastcolst._compile import helper, make_agent, plain, summation
 from fastcolst._compile.flags import FLAGS, PART, PLAIN, WHOLE
 from fastcolst.comparison import cdf
 from fastcolst.kernels.linalg import dot
+from fastcolst.policies import kernels, simulated
 
 
 def _cdf(model: Any, u: Any) -> Any:
@@ -245,7 +247,7 @@ MATRIX = np.arange(6.0).reshape(2, 3)
 @pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
 @pytest.mark.parametrize("function", [_looks, _makes, _is_given_a_copy, _is_given_by_code_of_a_user, _lists])
 @pytest.mark.parametrize("is_part", [False, True])
-def test_what_makes_no_array_counts_no_references_and_all_memory_is_given_back(function, is_part):
+def test_only_kernels_that_own_nothing_go_without_counts_and_all_memory_is_given_back(function, is_part):
     @numba.njit(**FLAGS, **WHOLE)
     def of_parts(matrix: Any) -> float:
         return part(matrix)
@@ -316,33 +318,54 @@ def test_kernels_that_count_and_kernels_that_do_not_have_a_part_of_their_own_eac
     scope["row_of"] = helper(scope["row_of"])
     exec(f"def looks(matrix):\n    return {_calls('matrix')}", scope)  # noqa: S102
     exec(f"def makes(matrix):\n    made = matrix.copy()\n    return {_calls('made')}", scope)  # noqa: S102
-    kernels = {name: numba.njit(**FLAGS, **WHOLE)(scope[name]) for name in ("looks", "makes")}
-    kernels[first](MATRIX)
+    made = {name: numba.njit(**FLAGS, **WHOLE)(scope[name]) for name in ("looks", "makes")}
+    made[first](MATRIX)
     with memory_in_use() as in_use:
         before = in_use()
         for _ in range(20):
-            assert {kernel(MATRIX) for kernel in kernels.values()} == {MATRIX[:, :].sum() * 2.0}
+            assert {kernel(MATRIX) for kernel in made.values()} == {MATRIX.sum() * 2.0}
         assert in_use() == before
 
 
-def _puts(agent: Any, state: Any) -> None:
-    agent.state = state
+def _puts(holder: Any, state: Any) -> None:
+    holder.state = state
+
+
+def _jitclass() -> Any:
+    class Holder:
+        def __init__(self, state: Any) -> None:
+            self.state = state
+
+    return jitclass([("state", numba.float64[::1])])(Holder)
 
 
 @pytest.mark.jit
-def test_an_array_that_a_kernel_puts_into_a_handle_lives_as_long_as_the_handle():
+@pytest.mark.parametrize("kind", ["handle", "jitclass"])
+def test_an_array_that_a_kernel_puts_into_an_object_lives_as_long_as_that(kind):
     compiled = numba.njit(**FLAGS, **WHOLE)(_puts)
-    read = numba.njit(lambda agent: agent.state[2])
-    generator = np.random.default_rng(0)
-    agent = make_agent((1.0,), np.zeros(3), generator)
+    read = numba.njit(lambda holder: holder.state[2])
+    zeros = np.zeros(3)
+    holder = make_agent((1.0,), zeros, np.random.default_rng(0)) if kind == "handle" else _jitclass()(zeros)
     with memory_in_use() as in_use:
         for i in range(50):
-            compiled(agent, np.full(3, float(i)))
-            assert read(agent) == i
+            compiled(holder, np.full(3, float(i)))
+            assert read(holder) == i
         before = in_use()
-        compiled(agent, np.full(3, 50.0))
-        assert read(agent) == 50.0
+        compiled(holder, np.full(3, 50.0))
+        assert read(holder) == 50.0
         assert in_use() == before
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(bool(PLAIN), reason=PLAIN)
+def test_simulated_rounds_count_no_references(monkeypatch):
+    fresh = numba.njit(**FLAGS, **WHOLE)(kernels.play.py_func)
+    monkeypatch.setattr(simulated, "play", fresh)
+    scenario = fc.Scenario.hard(n_arms=4, n_features=3)
+    fc.simulate({"policy": fc.CoLSTIM(3, estimator="sgd")}, scenario, horizon=20, rng=1, threads=1)
+    (compiled,) = fresh.overloads.values()
+    assert not compiled.library.owns
+    assert "NRT_incref" not in compiled.library.get_llvm_str()
 
 
 def choose_and_learn(n_rounds: int) -> None:

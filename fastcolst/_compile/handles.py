@@ -55,8 +55,9 @@ structref.register(HandleType)
 def handle(value: Any) -> Any:
     """In kernels, a NamedTuple of arrays as a handle, at any depth; anything else as it is.
 
-    A NamedTuple goes by value: every function that it passes through counts two references for each of its arrays,
-    which for twenty arrays and six functions takes longer than the arithmetic. A handle counts one.
+    A NamedTuple goes by value: in kernels that count references (see :mod:`fastcolst._compile.parts`) every function
+    that it passes through counts two for each of its arrays, which for twenty arrays and six functions takes longer
+    than the arithmetic. A handle counts one.
     """
     return value
 

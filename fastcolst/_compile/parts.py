@@ -1,4 +1,8 @@
-"""Parts of kernels, compiled only to be linked into them: what is done to Numba's internals to save time."""
+"""Parts of kernels, compiled only to be linked into them: what is done to Numba's internals to save time.
+
+Compiling takes less, since parts are linked as they are written; running does, since kernels count no references that
+they could do without, and use the widest vectors.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +30,17 @@ COMPILER_LOCK: Any = global_compiler_lock._lock
 COUNTS = {"NRT_incref": "fastcolst_incref", "NRT_decref": "fastcolst_decref"}
 """How Numba counts references to arrays, and the names by which our code does."""
 READS = {"NRT_MemInfo_data_fast"}
-"""What else code may call of Numba's runtime that owns nothing: where the fields of a handle lie."""
+"""Functions of Numba's runtime that neither allocate nor count: the address of a handle's fields."""
 
 
 class _Code(JITCodeLibrary):  # type: ignore[misc]
     """Code that counts no references it could do without, and whose loops fill the widest vectors of the processor.
 
-    Numba counts, by an atomic instruction, whenever a variable begins or ceases to name an array. Whoever calls a
-    kernel holds all that its arguments lead to. So a kernel need not count unless it makes an array, returns one, puts
-    one into a handle, or is linked with code that does: the functions that it calls to count do nothing then. With them
-    a simulated round takes 1.5 times as long with 2 features, 1.3 times with 10, and as long with 50.
+    Numba counts references, by an atomic instruction, whenever a variable begins or ceases to name an array. The caller
+    of a kernel holds everything that its arguments lead to. A kernel needs counts of its own only if it, or code linked
+    into it, allocates, stores an array in an object that outlives the call, or returns one. In all others the functions
+    that count are empty. Counting makes a simulated round 1.5 times as long with 2 features, 1.3 times with 10, and no
+    longer with 50.
 
     On processors with AVX-512 LLVM vectorises by 256 bits, because the first of them lowered their clock for 512. Those
     from Ice Lake on, which have AVX512_VBMI2 as well, keep it: there a simulated round with 50 arms takes a tenth less
@@ -47,11 +52,11 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
     """Whether some sum in this code, or in what is linked into it, may be reordered."""
 
     owns = False
-    """Whether this code, or what is linked into it, may make an array, keep one or hand one out."""
+    """Whether this code, or what is linked into it, may allocate an array, store one or return one."""
     is_linked = False
-    """Whether only other code of ours calls it."""
-    compiled: Any = None
-    """What Numba knows of the function."""
+    """Whether only other kernels call it, and Python never."""
+    state: Any = None
+    """The compiler's, while the function is compiled."""
 
     def add_linking_library(self, library: Any) -> None:
         self.reorders |= _reorders(library)
@@ -59,15 +64,16 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
         super().add_linking_library(library)
 
     def add_llvm_module(self, module: Any) -> None:
-        if module.name != "wrapper":  # which unpacks the arguments, and gives them back
-            self.owns |= _hands_on(self.compiled, self.is_linked)
+        # The wrapper, as all tested versions of Numba name it, takes references from Python and gives them back.
+        if module.name != "wrapper":
+            self.owns |= _lets_escape(self.state, self.is_linked)
             for function in module.functions:
-                self.owns |= _is_of_owners(function.name)
+                self.owns |= _allocates(function.name)
                 function.name = COUNTS.get(function.name, function.name)
         super().add_llvm_module(module)
 
     def finalize(self) -> None:
-        # Before what is linked, which has functions of these names too, for users' kernels: those here take precedence.
+        # Linked first: LLVM keeps the first of two definitions, and parts bring the counting ones for users' functions.
         self._final_module.link_in(llvmlite.binding.parse_assembly(_counting(self.owns or self.is_linked)))
         super().finalize()
 
@@ -75,7 +81,7 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
         if not self.owns:
             for function in self._final_module.functions:
                 if function.linkage == llvmlite.binding.Linkage.linkonce_odr:
-                    # else calls would come upon the function of this name in other kernels, which may count
+                    # The JIT resolves equal names across kernels, and code that counts fits no caller that does not.
                     function.name = f"{function.name}.borrows"
         super()._optimize_final_module()
 
@@ -96,25 +102,30 @@ def _reorders(library: Any) -> bool:
 
 
 def _owns(library: Any) -> bool:
-    """Whether code to be linked may make an array or keep one; Numba's own counts do not."""
+    """Whether code to be linked may allocate an array or count references; Numba's runtime itself does not matter."""
     if isinstance(library, _Code):
         return library.owns
     functions = library._get_module_for_linking().functions
-    return library.name != "nrt" and any(_is_of_owners(f.name) or f.name in COUNTS for f in functions)
+    return library.name != "nrt" and any(_allocates(f.name) or f.name in COUNTS for f in functions)
 
 
-def _hands_on(compiled: Any, is_linked: bool) -> bool:
-    """Whether a function puts something into a handle, or returns to Python what holds an array."""
-    for block in compiled.func_ir.blocks.values():
-        for stored in block.find_insts(numba_ir.SetAttr):
-            if isinstance(compiled.typemap[stored.target.name], types.StructRef):
-                return True
-    models = compiled.targetctx.data_model_manager
-    return not is_linked and bool(models[compiled.return_type].contains_nrt_meminfo())
+def _lets_escape(state: Any, is_linked: bool) -> bool:
+    """Whether a function stores an array where it outlives the call, or returns one to Python."""
+
+    def holds_array(type_: Any) -> bool:
+        return bool(state.targetctx.data_model_manager[type_].contains_nrt_meminfo())
+
+    for block in state.func_ir.blocks.values():
+        for kind in (numba_ir.SetAttr, numba_ir.SetItem, numba_ir.StaticSetItem):
+            for stored in block.find_insts(kind):
+                target, value = (state.typemap[variable.name] for variable in (stored.target, stored.value))
+                if not isinstance(target, types.Array) and holds_array(value):  # an array takes numbers
+                    return True
+    return not is_linked and holds_array(state.return_type)
 
 
-def _is_of_owners(name: str) -> bool:
-    """Whether a function is of Numba's runtime, and one that code which owns nothing does not call."""
+def _allocates(name: str) -> bool:
+    """Whether a function is of Numba's runtime, and neither counts nor reads only."""
     return name.startswith("NRT_") and name not in READS and name not in COUNTS
 
 
@@ -231,13 +242,13 @@ class _ShortCompiler(Compiler):  # type: ignore[misc]
         return managers
 
     def compile_extra(self, function: Any) -> Any:
-        self.state.library.compiled = self.state
+        self.state.library.state = self.state
         self.state.library.reorders = not {"reassoc", "fast"}.isdisjoint(self.state.flags.fastmath.flags)
         try:
             with _remembered_signatures(self.state.typingctx):
                 return super().compile_extra(function)
         finally:
-            self.state.library.compiled = None  # code is kept for good
+            self.state.library.state = None  # code is kept for good
 
 
 class PartCompiler(_ShortCompiler):

@@ -24,7 +24,7 @@ from fastcolst.estimation.newton import maximise
 from fastcolst.estimation.objective import Objective
 from fastcolst.estimation.rating import Estimate, Fit
 from fastcolst.estimation.records import BOUNDARY, NOT_CONVERGED, SEPARATED, STATUSES, Evidence, Settings
-from fastcolst.estimation.separation import FLAT, of_no_information, runaway, unmoved
+from fastcolst.estimation.separation import CONTRADICTION, FLAT, of_no_information, receding_subspace, runaway
 from fastcolst.estimation.words import SCORES, score_code
 from fastcolst.lapse import Lapse
 
@@ -276,6 +276,12 @@ class Answers(NamedTuple):
         """What tells of theta all the same: rows that say the same may be one, whatever their clusters."""
         return Answers(*self.design.merged(self.won, self.lost), None)
 
+    def unmoved(self, directions: Array) -> Answers:
+        """The same, as if those that some of these directions (d, s) move had not been given."""
+        moves = np.abs(self.design.times(directions)).max(axis=1, initial=0.0)
+        still = moves <= CONTRADICTION * moves.max(initial=0.0)
+        return self._replace(won=self.won * still, lost=self.lost * still)
+
 
 class Found(NamedTuple):
     """theta (D,), with the constant of the first place where there is one, and what is known of it."""
@@ -337,48 +343,51 @@ def _learned(objective: Objective, evidence: Evidence, answers: Answers, merged:
     units = np.where(scales > 0.0, scales, 1.0)
     metric = scales if objective.scaled else np.ones_like(scales)
     prior, scaled = np.diag(objective.ridge / units**2), design.over(units)
-    known, unknown = known_directions(scaled.gram(won + lost) + prior)
+    gram = scaled.gram(won + lost) + prior
+    known, unknown = known_directions(gram)
     theta = shortest(evidence.theta, unknown / units[:, None], metric)
     margins = scaled.times(theta * units)
     highest = float(log_likelihood(objective.model, margins, np.column_stack([won, lost])))
-    added = np.empty((2, len(margins)))
-    informations(objective, margins, won + lost, added)
-    slope, variance = scaled.information(added[0]) + prior, scaled.information(added[1])
     at_zero = float(weight(objective.model, 0.0) if objective.score == 0 else pdf(objective.model, 0.0))
-
-    def shares_within(basis: Array) -> tuple[Array, Array]:
-        """Axes of the information in a subspace, and the shares of that at theta = 0 which they keep."""
-        values, vectors = eigh(basis.T @ slope @ basis)
-        return values / at_zero, basis @ vectors
-
-    values, axes = shares_within(known)
+    slope, variance = _informations(objective, scaled, margins, won + lost)
+    values, vectors = eigh(known.T @ (slope + prior) @ known)
+    axes, shares = known @ vectors, values / at_zero
     # Where log F is not concave theta may run away though answers are not separated.
-    flat = of_no_information(values) if is_log_concave(objective.model) else values <= FLAT[0]
-    away = None
+    flat = of_no_information(shares) if is_log_concave(objective.model) else shares <= FLAT[0]
+    stays, leaves = known, np.empty((len(theta), 0))
     if objective.ridge == 0.0 and evidence.progress["multiplier"] > 0.0 and not objective.scaled:
         status = BOUNDARY  # of the caller's ball, on which the maximum is where it is
     elif objective.ridge == 0.0:
-        receding = runaway(_margins_of(design, won, lost), theta, axes / units[:, None], values)
+        receding = runaway(_margins_of(design, won, lost), theta, axes / units[:, None], shares)
+        if not receding.any() and status == SEPARATED:
+            stays, leaves = receding_subspace(evidence.history, scales, theta, gram)
         if receding.any():
             status, flat = SEPARATED, receding
-        elif (
-            status == SEPARATED
-        ):  # as the solver found, on a ball where answers that become certain tell something still
-            stays, leaves = known_directions(known.T @ unmoved(evidence.history, scales, theta) @ known)
-            away, (values, axes) = known @ leaves, shares_within(known @ stays)
-            flat = np.zeros(len(values), np.bool_)
         elif evidence.progress["multiplier"] > 0.0:
             status = BOUNDARY
         elif flat.any():
             status = NOT_CONVERGED
-    away, axes, values = axes[:, flat] if away is None else away, axes[:, ~flat], values[~flat]
+    away, axes, values = axes[:, flat], axes[:, ~flat], values[~flat]
+    if leaves.shape[1] > 0:
+        # The ball is so short that answers which become certain without it tell something still: they do not count.
+        status, away = SEPARATED, leaves
+        answers, merged = (each.unmoved(leaves / units[:, None]) for each in (answers, merged))
+        slope, variance = _informations(objective, scaled, margins, merged.won + merged.lost)
+        values, vectors = eigh(stays.T @ slope @ stays)
+        axes = stays @ vectors
     if answers.groups is not None:
         variance = _clustered(objective, answers, answers.groups, theta, units)
     if is_posterior:
         variance = variance + prior
-    inverse = (axes / (at_zero * values)) @ axes.T
-    knowledge = knowledge_of(inverse, away, variance, unknown, units, metric)
+    knowledge = knowledge_of((axes / values) @ axes.T, away, variance, unknown, units, metric)
     return Found(theta, knowledge, highest, status)
+
+
+def _informations(objective: Objective, scaled: Design, margins: Array, trials: Array) -> tuple[Array, Array]:
+    """Minus the derivative of the score by theta, and the variance of the score, (d, d) each."""
+    added = np.empty((2, len(margins)))
+    informations(objective, margins, trials, added)
+    return scaled.information(added[0]), scaled.information(added[1])
 
 
 def _clustered(objective: Objective, answers: Answers, groups: NDArray[np.int64], theta: Array, units: Array) -> Array:

@@ -3,8 +3,8 @@
 They are when some v has z~'v > 0 for some answers and z~'v < 0 for none: a recession direction, along which the
 likelihood grows for ever (Albert, Anderson 1984). A direction found is a proof up to rounding, since all answers are
 asked. Finding none proves nothing: directions are looked for where a search has led (:func:`recession_from`, for the
-solver), or where no information is left (:func:`runaway`, for fits). What stays known of separated answers follows from
-those that no recession direction moves (:func:`unmoved`).
+solver), or where no information is left (:func:`runaway`, for fits). Where separated answers still tell something, as
+on a ball, :func:`receding_subspace` finds what they would tell nothing of without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fastcolst.estimation.identification import known_directions
 from fastcolst.kernels.linalg import inverse_factor
 
-__all__ = ["FLAT", "of_no_information", "recession_from", "runaway", "unmoved"]
+__all__ = ["CONTRADICTION", "FLAT", "of_no_information", "receding_subspace", "recession_from", "runaway"]
 
 CONTRADICTION = 1e-9
 """Share of the largest margin: what an answer's own is negative by below it is rounding."""
@@ -87,20 +87,46 @@ def recession_from(history: Any, scales: Array, start: Array, ignored: NDArray[n
     return None
 
 
-def unmoved(history: Any, scales: Array, start: Array) -> Array:
-    """Z'Z of the answers that stay as they are along every recession direction found from a vector, (d, d).
+def receding_subspace(history: Any, scales: Array, start: Array, gram: Array) -> tuple[Array, Array]:
+    """Split the directions by whether the likelihood grows for ever along them, as far as a vector leads there.
 
-    Where answers are separated the others become certain, and tell nothing more: along the null space of this matrix
-    the likelihood grows for ever or does not change. It is for features in units of their largest size. Those that one
-    direction moves are ignored when the next is looked for. O(n d^2 + d^3) for each direction.
+    The answers that a recession direction moves become certain, and tell nothing more. Those moved by the direction
+    that is found first are ignored when the next is looked for. What the other answers do not see, and all of them
+    together do, is the subspace along which the likelihood grows for ever. Others may exist.
+
+    Parameters
+    ----------
+    history : History, or whatever has its ``margins`` and ``gram_of``
+    scales : (d,) float64
+        The largest size of each feature, which is its unit in what follows.
+    start : (d,) float64
+        Where a search has ended, in the features' own units.
+    gram : (d, d) float64
+        Z'Z of all answers, of whatever weights.
+
+    Returns
+    -------
+    stays : (d, r) float64
+        A basis of what the answers see that no direction moves.
+    leaves : (d, s) float64
+        A basis of the subspace; without columns where no recession direction is found.
+
+    Notes
+    -----
+    O(n d^2 + d^3) for each direction.
     """
-    units = np.where(scales > 0.0, scales, 1.0)
-    moved = np.zeros(len(history.margins(start)), np.bool_)
+    units, moved = np.where(scales > 0.0, scales, 1.0), None
     while (direction := recession_from(history, scales, start, moved)) is not None:
         margins = history.margins(direction)
-        moved |= margins > CONTRADICTION * margins[~moved].max()
-    gram: Array = history.gram_of(~moved) / np.outer(units, units)
-    return gram
+        asked = margins if moved is None else np.where(moved, 0.0, margins)
+        moving = asked > CONTRADICTION * asked.max()
+        moved = moving if moved is None else moved | moving
+    if moved is None:
+        return known_directions(gram)[0], np.empty((len(scales), 0))
+    stays, lost = known_directions(history.gram_of(~moved) / np.outer(units, units))
+    if lost.shape[1] == 0:
+        return stays, lost
+    return stays, lost @ known_directions(lost.T @ gram @ lost)[0]
 
 
 def of_no_information(shares: Array) -> NDArray[np.bool_]:

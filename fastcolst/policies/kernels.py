@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Buffers(NamedTuple):
-    """Scratch of a choice, for contexts of one shape.
+    """Scratch of a choice, or of :func:`play`, for contexts of one shape.
 
     shape: (n, d), negative where there is room for numbers only, as bound arms need. raw (n_raw,) float64, the numbers
     of a round; drawn_for (1,) int64, which round that is, 0 for none. by_coordinate (d or more, n) float64, the
@@ -302,8 +302,8 @@ def play(agent: Any, chunk: Any, trace: Any, buffers: Any) -> int:
 
     Notes
     -----
-    The cost of a round is the rule's: O(n d^2) for CoLSTIM. A round's result does not depend on where chunks begin. As
-    nothing is allocated here, no references are counted, see :mod:`fastcolst._compile.parts`.
+    The cost of a round is the rule's: O(n d^2) for CoLSTIM. A round's result does not depend on where chunks begin.
+    Unless the rule allocates, no references are counted, see :mod:`fastcolst._compile.parts`.
 
     The greedy arm is that of the highest estimated utility before the round's answer is learned. During the exploration
     theta is not kept up to date, and it is the first of the random pair; without an estimate its regret is nan.
@@ -311,7 +311,8 @@ def play(agent: Any, chunk: Any, trace: Any, buffers: Any) -> int:
     rule, state = agent.rule, agent.state
     counters = state.counters[()]
     m, d, n = chunk.contexts.shape
-    raw, work, contrast, estimated = buffers.raw, buffers.work, buffers.contrast, buffers.by_coordinate[0]
+    raw, work, contrast = buffers.raw, buffers.work, buffers.contrast
+    estimated = buffers.by_coordinate[0]  # free, since a chunk's contexts lie by coordinate themselves
     tells_single_arms = trace.shape[1] > 3
     for r in range(m):
         # before a number is drawn
