@@ -106,7 +106,9 @@ def check_late_answers(kind: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"ridge": 0.0}, {"exploration_rounds": "auto"}], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=everyday(kind in {"CoLSTIM", "MaxInP", "SupCoLSTIM"})) for kind in KINDS]
+)
 def test_with_answers_at_once_every_bit_is_as_without(kind: str, more: dict[str, Any]):
     one, other, fused = (a_policy(kind, count_pending=count, **more) for count in (False, True, True))
     chunk = a_chunk(fc.BradleyTerry(), rounds(300, 70), D, N)

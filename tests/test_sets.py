@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import JIT
+from conftest import JIT, everyday
 from inside import failing_choices, information_of, snapshot, state_of, stream_of
 from scipy.stats import chisquare
 from test_rankings import forty_digits
@@ -50,7 +50,7 @@ def held(policy):
 # --- what is shown ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", FILLING)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=everyday(kind == "CoLSTIM")) for kind in FILLING])
 @pytest.mark.parametrize("estimator", ["sgd", "mle", "online-newton"])
 @pytest.mark.parametrize("options", [{}, {"widths": "information", "ridge": 0.5, "exploration_rounds": 2}])
 def test_a_set_of_two_is_the_duel_that_select_shows_to_the_last_bit(kind, estimator, options):

@@ -216,7 +216,9 @@ EVERY_MODEL = [
 
 @pytest.mark.jit
 @pytest.mark.parametrize("model", EVERY_MODEL)
-@pytest.mark.parametrize("estimator", [fc.MLE(), fc.MLE(1e-9), fc.OnlineNewton(history=40)])
+@pytest.mark.parametrize(
+    "estimator", [fc.MLE(), pytest.param(fc.MLE(1e-9), marks=pytest.mark.slow), fc.OnlineNewton(history=40)]
+)
 @pytest.mark.parametrize("name", POLICIES)
 def test_given_theta_the_exact_estimators_choose_the_reference_s_duels(name, estimator, model, full):
     horizon = 5000 if full else 1500
