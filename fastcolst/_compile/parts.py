@@ -73,16 +73,19 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
         super().add_llvm_module(module)
 
     def finalize(self) -> None:
-        # Linked first: LLVM keeps the first of two definitions, and parts bring the counting ones for users' functions.
-        self._final_module.link_in(llvmlite.binding.parse_assembly(_counting(self.owns or self.is_linked)))
+        # Those of a kernel take precedence over those that parts bring along, which are for users' functions.
+        linkage = "linkonce_odr" if self.is_linked else "external"
+        counting = _counting(self.owns or self.is_linked, linkage)
+        self._final_module.link_in(llvmlite.binding.parse_assembly(counting))
         super().finalize()
 
     def _optimize_final_module(self) -> None:
-        if not self.owns:
-            for function in self._final_module.functions:
-                if function.linkage == llvmlite.binding.Linkage.linkonce_odr:
-                    # The JIT resolves equal names across kernels, and code that counts fits no caller that does not.
-                    function.name = f"{function.name}.borrows"
+        for function in self._final_module.functions:
+            if function.name in COUNTS.values():
+                function.linkage = llvmlite.binding.Linkage.internal
+            elif not self.owns and function.linkage == llvmlite.binding.Linkage.linkonce_odr:
+                # The JIT resolves equal names across kernels, and code that counts fits no caller that does not.
+                function.name = f"{function.name}.borrows"
         super()._optimize_final_module()
 
     def add_ir_module(self, module: Any) -> None:
@@ -130,12 +133,12 @@ def _allocates(name: str) -> bool:
 
 
 @functools.cache
-def _counting(counts: bool) -> str:
+def _counting(counts: bool, linkage: str) -> str:
     """The functions by which our code counts references, which call Numba's or do nothing."""
     module, kind = ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()])
     for theirs, ours in COUNTS.items():
         function = ir.Function(module, kind, ours)
-        function.linkage = "linkonce_odr"
+        function.linkage = linkage
         function.attributes.add("alwaysinline")
         builder = ir.IRBuilder(function.append_basic_block())
         if counts:
